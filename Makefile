@@ -1,0 +1,41 @@
+# Targets a newcomer needs: demo, test. The others serve whoever works on the tree.
+DRIVE = go run ./checks/suites/drive
+GUEST = go run ./checks/guest/cmd/guest
+RELEASE = CGO_ENABLED=0 go build -trimpath
+
+.PHONY: help demo test quick soak guest bench fmt lint build
+
+help:
+	@echo "make demo    judge every labelled example solution; on this machine if it is fit, else in the guest"
+	@echo "make test    everything: lint, unit tests, every suite in the guest"
+	@echo "make quick   lint and unit tests only"
+	@echo "make guest   bring the guest up and keep it up; 'make guest-down' ends it"
+	@echo "make soak    repetition, fuzzing and long waits"
+	@echo "make bench   what a container and a judged test cost in the guest"
+	@echo "make build   the binaries, into bin/"
+	@echo "make fmt     format the sources"
+
+demo:
+	@$(DRIVE) demo
+
+test:
+	@$(DRIVE) test
+
+quick:
+	@$(DRIVE) quick
+
+lint:
+	@$(DRIVE) lint
+
+build:
+	$(RELEASE) -o bin/evalhost ./services/evalhost
+	$(RELEASE) -ldflags "-s -w" -o bin/aj-shim ./shim
+
+guest:
+	@$(GUEST) up
+
+guest-down:
+	@$(GUEST) down
+
+fmt:
+	go tool -modfile=checks/lint/go.mod gofumpt -w $$(git ls-files '*.go')
