@@ -1,0 +1,26 @@
+package hostcheck
+
+import (
+	"context"
+	"strings"
+)
+
+const corePatternFile = "/proc/sys/kernel/core_pattern"
+
+var corePattern = requirement{
+	id:    "core-pattern",
+	asked: "core dumps do not start a program",
+	why: "with a pipe in core_pattern every crash starts a program of the host as root, outside every limit, " +
+		"at a moment the submission chooses",
+	look: func(_ context.Context, m *Machine) finding {
+		pattern, err := m.read(corePatternFile)
+		if err != nil {
+			return failed(unreadable(err), "mount /proc")
+		}
+		if strings.HasPrefix(pattern, "|") {
+			return failed("kernel.core_pattern = "+pattern,
+				"sysctl kernel.core_pattern=core, and put it into /etc/sysctl.d (disable apport or systemd-coredump)")
+		}
+		return met("kernel.core_pattern = " + pattern)
+	},
+}

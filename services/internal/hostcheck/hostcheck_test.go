@@ -1,0 +1,366 @@
+package hostcheck
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+func TestAGoodMachineMeetsEveryRequirement(t *testing.T) {
+	report := Run(t.Context(), goodMachine(t))
+	if !report.Fit {
+		t.Error("the good machine is not fit")
+	}
+	for _, r := range report.Requirements {
+		if r.Status != OK {
+			t.Errorf("%s is %s: %s", r.ID, r.Status, r.Found)
+		}
+	}
+}
+
+// Every way a requirement can fail to be met, one change of the good machine at a time.
+func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
+	type change = func(*testing.T, *Machine)
+	v1 := "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+	for _, c := range []struct {
+		id     string
+		name   string
+		change change
+		status Status
+		found  string
+		cure   string
+	}{
+		{"root", "another user", func(_ *testing.T, m *Machine) { m.UID = 1000 }, Failed, "1000", "sudo"},
+		{"platform", "another processor", func(_ *testing.T, m *Machine) { m.GOARCH = "arm64" }, Failed, "linux/arm64", "x86-64"},
+		{"platform", "another system", func(_ *testing.T, m *Machine) { m.GOOS = "darwin" }, Failed, "darwin/amd64", "Linux"},
+
+		{"kernel", "too old", changed(osrelease, "5.18.19\n"), Failed, "5.18.19", "5.19"},
+		{"kernel", "much too old", changed(osrelease, "4.99.1\n"), Failed, "4.99.1", "5.19"},
+		{"kernel", "just new enough", changed(osrelease, "5.19.0-50-generic\n"), OK, "5.19.0", ""},
+		{"kernel", "no release", changed(osrelease, "plan9\n"), Failed, "plan9", "Linux"},
+		{"kernel", "a number beyond measure", changed(osrelease, "99999999999999999999.1\n"), Failed, "999", "5.19"},
+		{"kernel", "no file", without(osrelease), Failed, "could not be read", "/proc"},
+
+		{
+			"cgroup.unified", "legacy", changed(mountinfo, "29 25 0:25 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"+v1),
+			Failed, "legacy", "systemd.unified_cgroup_hierarchy=1",
+		},
+		{
+			"cgroup.unified", "hybrid", changed(mountinfo, v1+"32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"),
+			Failed, "hybrid", "systemd.unified_cgroup_hierarchy=1",
+		},
+		{
+			"cgroup.unified", "elsewhere", changed(mountinfo, "32 25 0:28 / /cgroup rw - cgroup2 cgroup2 rw\n"),
+			Failed, "/cgroup", "AJ_Sandbox__CgroupRoot",
+		},
+		{"cgroup.unified", "nothing mounted", changed(mountinfo, ""), Failed, "no cgroup", "mount"},
+		{"cgroup.unified", "a table that cannot be read", without(mountinfo), Failed, "could not be read", "/proc"},
+		{
+			"cgroup.unified", "a mount hidden by another",
+			changed(mountinfo, goodFiles[mountinfo]+"40 25 0:30 / /sys/fs/cgroup rw - cgroup none rw,memory\n"), Failed, "legacy", "",
+		},
+		{"cgroup.unified", "empty content", changed("/sys/fs/cgroup/cgroup.controllers", "\n"), Failed, "empty", "unified"},
+		{"cgroup.unified", "no content", without("/sys/fs/cgroup/cgroup.controllers"), Failed, "could not be read", "unified"},
+
+		{
+			"cgroup.controllers", "one is missing", changed("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n"),
+			Failed, "cgroup.controllers is without pids", "cgroup_disable=",
+		},
+		{
+			"cgroup.controllers", "a name that only contains another", changed("/sys/fs/cgroup/cgroup.controllers", "cpuset memory pids\n"),
+			Failed, "without cpu", "",
+		},
+		{
+			"cgroup.controllers", "not handed down", changed("/sys/fs/cgroup/cgroup.subtree_control", "cpu pids\n"),
+			Failed, "cgroup.subtree_control is without cpuset, memory", "echo '+cpuset +memory'",
+		},
+		{"cgroup.controllers", "cannot be read", without("/sys/fs/cgroup/cgroup.subtree_control"), Failed, "could not be read", ""},
+
+		{"docker.reachable", "no socket", func(t *testing.T, m *Machine) { m.Socket = filepath.Join(m.Root, "nothing") }, Failed, "no socket", "install Docker"},
+		{"docker.reachable", "a file that nobody listens on", func(t *testing.T, m *Machine) {
+			m.Socket = filepath.Join(m.Root, "stale")
+			write(t, m, "/stale", "")
+		}, Failed, "not running", "systemctl start docker"},
+		{"docker.reachable", "something else answers", func(_ *testing.T, m *Machine) {
+			m.Docker = func(context.Context) (Docker, error) { return Docker{}, errors.New("malformed HTTP response") }
+		}, Failed, "malformed HTTP response", "journalctl"},
+
+		{"docker.version", "too old", docker(func(d *Docker) { d.ServerVersion = "19.03.15" }), Failed, "19.03.15", "20.10"},
+		{"docker.version", "just new enough", docker(func(d *Docker) { d.ServerVersion = "20.10.24+dfsg1" }), OK, "20.10.24", ""},
+		{"docker.version", "no version", docker(func(d *Docker) { d.ServerVersion = "" }), Failed, `""`, "20.10"},
+
+		{"docker.platform", "another processor", docker(func(d *Docker) { d.Architecture = "aarch64" }), Failed, "aarch64", "x86-64"},
+		{"docker.platform", "another system", docker(func(d *Docker) { d.OSType = "windows" }), Failed, "windows", "Linux"},
+
+		{"docker.identity", "rootless", docker(func(d *Docker) { d.SecurityOptions = append(d.SecurityOptions, "name=rootless") }), Failed, "rootless", "systemctl"},
+		{"docker.identity", "remapped", docker(func(d *Docker) { d.SecurityOptions = append(d.SecurityOptions, "name=userns") }), Failed, "remaps", "userns-remap"},
+
+		{"docker.seccomp", "off", docker(func(d *Docker) { d.SecurityOptions = []string{"name=apparmor"} }), Failed, "off", "seccomp-profile"},
+		{"docker.seccomp", "unconfined", docker(func(d *Docker) { d.SecurityOptions = []string{"name=seccomp,profile=unconfined"} }), Failed, "unconfined", "seccomp-profile"},
+		{"docker.seccomp", "a profile of its own", docker(func(d *Docker) { d.SecurityOptions = []string{"name=seccomp,profile=/etc/open.json"} }), Failed, "/etc/open.json", "seccomp-profile"},
+		{"docker.seccomp", "an old name for the same profile", docker(func(d *Docker) { d.SecurityOptions = []string{"name=seccomp,profile=default"} }), OK, "default", ""},
+
+		{"cgroup.driver", "version 1", docker(func(d *Docker) { d.CgroupVersion = "1" }), Failed, "version 1", "unified"},
+		{"cgroup.driver", "unknown", docker(func(d *Docker) { d.CgroupDriver = "none" }), Failed, "none", "docker info"},
+		{"cgroup.bus", "cannot be reached", func(_ *testing.T, m *Machine) {
+			m.Bus = func(context.Context) (string, error) {
+				return "", errors.New("dial unix /run/dbus/system_bus_socket: refused")
+			}
+		}, Failed, "refused", "systemctl start dbus"},
+		{"cgroup.bus", "not needed", docker(func(d *Docker) { d.CgroupDriver = "cgroupfs" }), NotApplicable, "cgroupfs", ""},
+		{"cgroup.probe", "cannot be made", func(_ *testing.T, m *Machine) {
+			m.Probe = func(context.Context, string) error {
+				return errors.New("mkdir /sys/fs/cgroup/x: read-only file system")
+			}
+		}, Failed, "read-only", "writable"},
+
+		{"swap", "on", changed(swaps, goodFiles[swaps]+"/dev/vda2 partition 1048572 0 -2\n/dev/zram0 partition 1 0 100\n"), Failed, "/dev/vda2, /dev/zram0", "swapoff -a"},
+		{"swap", "not the table", changed(swaps, ""), Failed, "not the kernel's table", "/proc"},
+		{"swap", "cannot be read", without(swaps), Failed, "could not be read", "/proc"},
+
+		{"ptrace", "off", changed(ptraceScope, "0\n"), OK, "0", ""},
+		{"ptrace", "administrators only", changed(ptraceScope, "2\n"), Failed, "= 2", "sysctl"},
+		{"ptrace", "nobody", changed(ptraceScope, "3\n"), Failed, "= 3", "reboot"},
+		{"ptrace", "an unknown word", changed(ptraceScope, "\n"), Failed, "= ", "sysctl"},
+		{"ptrace", "no Yama", without(ptraceScope), NotApplicable, "Yama", ""},
+
+		{"core-pattern", "a pipe", changed(corePatternFile, "|/usr/lib/systemd/systemd-coredump %P\n"), Failed, "systemd-coredump", "sysctl"},
+		{"core-pattern", "a file", changed(corePatternFile, "/var/core/%p\n"), OK, "/var/core", ""},
+		{"core-pattern", "cannot be read", without(corePatternFile), Failed, "could not be read", "/proc"},
+
+		{"shim", "missing", func(_ *testing.T, m *Machine) { m.Shim = m.Root + "/none" }, Failed, "no such file", "EVALHOST_SHIM_PATH"},
+		{"shim", "a text", func(t *testing.T, m *Machine) {
+			write(t, m, "/text", "#!/bin/sh\n")
+			m.Shim = m.Root + "/text"
+			if err := os.Chmod(m.Shim, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, Failed, "not an executable", "aj-shim"},
+		{"shim", "not executable", func(t *testing.T, m *Machine) {
+			if err := os.Chmod(m.Shim, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, Failed, "not an executable file", "aj-shim"},
+		{"shim", "dynamic", func(t *testing.T, m *Machine) { m.Shim = writeExecutable(t, m.Root, true) }, Failed, "loader", "CGO_ENABLED=0"},
+
+		{"scratch", "below /run", func(_ *testing.T, m *Machine) { m.Scratch = "/run/evalhost" }, Failed, "/run", "EVALHOST_SCRATCH"},
+		{"scratch", "no directory", func(t *testing.T, m *Machine) {
+			write(t, m, "/file", "")
+			m.Scratch = m.Root + "/file"
+		}, Failed, "not a directory", "EVALHOST_SCRATCH"},
+		{"scratch", "noexec", func(_ *testing.T, m *Machine) {
+			m.Execute = func(context.Context, string) error { return fs.ErrPermission }
+		}, Failed, "permission denied", "noexec"},
+
+		{"disk", "nearly full", free(diskLeast - 1), Failed, "free", "EVALHOST_SCRATCH"},
+		{"disk", "scarce", free(diskLeast), Warning, "1 GiB", "EVALHOST_SCRATCH"},
+		{"disk", "enough", free(diskEasy), OK, "4 GiB", ""},
+		{"disk", "cannot be asked", func(_ *testing.T, m *Machine) {
+			m.Free = func(string) (verdict.Bytes, error) { return 99 * verdict.GiB, errors.New("statfs: input/output error") }
+		}, Failed, "input/output", ""},
+
+		{"clock", "slow", changed(clockSource, "acpi_pm\n"), Warning, "acpi_pm", "tsc"},
+		{"clock", "not told", without(clockSource), NotApplicable, "", ""},
+		{"pressure", "not told", without(cpuPressure), Warning, "does not tell", "psi=1"},
+		{"pressure", "empty", changed(cpuPressure, ""), Warning, "empty", "psi=1"},
+		{"huge-pages", "always", changed(hugePagesFile, "[always] madvise never\n"), Warning, "always", "madvise"},
+		{"huge-pages", "never", changed(hugePagesFile, "always madvise [never]\n"), OK, "never", ""},
+		{"huge-pages", "an unknown line", changed(hugePagesFile, "[never"), Warning, "[never", "madvise"},
+		{"huge-pages", "none", without(hugePagesFile), NotApplicable, "", ""},
+		{"governor", "one of many", changed("/sys/devices/system/cpu/cpu12/cpufreq/scaling_governor", "powersave\n"), Warning, "powersave", "performance"},
+		{"governor", "no control", without("/sys/devices/system/cpu"), NotApplicable, "", ""},
+		{"boost", "on, Intel", changed("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"), Warning, "on", "no_turbo"},
+		{"boost", "on, others", func(t *testing.T, m *Machine) {
+			remove(t, m, "/sys/devices/system/cpu/intel_pstate")
+			write(t, m, "/sys/devices/system/cpu/cpufreq/boost", "1\n")
+		}, Warning, "on", "cpufreq/boost"},
+		{"boost", "no control", without("/sys/devices/system/cpu"), NotApplicable, "", ""},
+		{"smt", "on", changed(smtActive, "1\n"), Warning, "shared", "nosmt"},
+		{"smt", "no control", without(smtActive), NotApplicable, "", ""},
+
+		{"images", "no manifest", func(_ *testing.T, m *Machine) {
+			m.Images, m.ImagesErr = nil, errors.New("open /etc/evalhost/images.json: no such file or directory")
+		}, Failed, "/etc/evalhost/images.json", "EVALHOST_MANIFEST"},
+		{"image.gcc", "absent", image(nil, engine.ErrImageAbsent), Failed, "no image evalhost/gcc", "docker load"},
+		{"image.gcc", "another", image([]string{"layer 2 is b, want a", "user is root, want 65534"}, nil), Failed, "layer 2 is b, want a; user is root", "docker load"},
+		{"image.gcc", "cannot be asked", image(nil, errors.New("EOF")), Failed, "EOF", "journalctl"},
+	} {
+		t.Run(c.id+": "+c.name, func(t *testing.T) {
+			m := goodMachine(t)
+			c.change(t, m)
+			report := Run(t.Context(), m)
+			r := result(t, report, c.id)
+			if r.Status != c.status || !strings.Contains(r.Found, c.found) || !strings.Contains(r.Cure, c.cure) {
+				t.Errorf("got %+v, want %s, found %q, cure %q", r, c.status, c.found, c.cure)
+			}
+			if (r.Status == Failed || r.Status == Warning) != (r.Cure != "") {
+				t.Errorf("%s with the cure %q", r.Status, r.Cure)
+			}
+			if report.Fit != (len(report.Failed()) == 0) || c.status == Failed && report.Fit {
+				t.Errorf("fit is %t with %d failures", report.Fit, len(report.Failed()))
+			}
+		})
+	}
+}
+
+func free(n verdict.Bytes) func(*testing.T, *Machine) {
+	return func(_ *testing.T, m *Machine) { m.Free = func(string) (verdict.Bytes, error) { return n, nil } }
+}
+
+func image(differences []string, err error) func(*testing.T, *Machine) {
+	return func(_ *testing.T, m *Machine) {
+		m.Images[0].Differences = func(context.Context) ([]string, error) { return differences, err }
+	}
+}
+
+func TestEveryRequirementHasAFailingRowOrOnlyWarns(t *testing.T) {
+	// The table above is the proof for each; this one keeps the identifiers and the texts whole.
+	seen := map[string]bool{}
+	for _, req := range requirements {
+		if seen[req.id] {
+			t.Errorf("two requirements are called %s", req.id)
+		}
+		if req.needs != "" && !seen[req.needs] {
+			t.Errorf("%s needs %s, which does not come before it", req.id, req.needs)
+		}
+		seen[req.id] = true
+		if req.asked == "" || req.why == "" || req.look == nil {
+			t.Errorf("%s does not say what it asks and why", req.id)
+		}
+	}
+}
+
+func TestOneCauseIsReportedOnce(t *testing.T) {
+	m := goodMachine(t)
+	m.Socket = m.Root + "/nothing"
+	m.Docker = func(context.Context) (Docker, error) {
+		t.Error("asked a daemon that is not there")
+		return Docker{}, nil
+	}
+	report := Run(t.Context(), m)
+	var causes, followers []string
+	for _, r := range report.Failed() {
+		if r.Because == "" {
+			causes = append(causes, r.ID)
+			continue
+		}
+		followers = append(followers, r.ID)
+		if r.Because != "docker.reachable" || r.Cure != "" {
+			t.Errorf("%s follows from %q with the cure %q", r.ID, r.Because, r.Cure)
+		}
+	}
+	want := []string{
+		"docker.version", "docker.platform", "docker.identity", "docker.seccomp", "cgroup.driver", "cgroup.bus",
+		"cgroup.probe", "image.gcc",
+	}
+	if diff := cmp.Diff([]string{"docker.reachable"}, causes); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, followers); diff != "" {
+		t.Errorf("followers (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheErrorOfOpeningTheSocketNamesTheCure(t *testing.T) {
+	for err, want := range map[error][2]string{
+		syscall.ENOENT:       {"no socket", "install Docker"},
+		syscall.EACCES:       {"may not be opened", "sudo"},
+		syscall.ECONNREFUSED: {"not running", "systemctl start docker"},
+		syscall.EIO:          {"input/output error", "journalctl"},
+	} {
+		f := socketRefused("/var/run/docker.sock", &fs.PathError{Op: "connect", Path: "x", Err: err})
+		if f.status != Failed || !strings.Contains(f.found, want[0]) || !strings.Contains(f.cure, want[1]) {
+			t.Errorf("%v: %+v, want %q", err, f, want)
+		}
+	}
+}
+
+// A report that is read by programs must not change by accident.
+func TestTheReportKeepsItsShape(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *Machine){
+		"fit": func(*testing.T, *Machine) {},
+		"unfit": func(t *testing.T, m *Machine) {
+			changed(swaps, goodFiles[swaps]+"/dev/vda2 partition 1048572 0 -2\n")(t, m)
+			changed(hugePagesFile, "[always] madvise never\n")(t, m)
+			without(smtActive)(t, m)
+			docker(func(d *Docker) { d.CgroupDriver = "none" })(t, m)
+			image([]string{"layer 2 is b, want a"}, nil)(t, m)
+		},
+	} {
+		m := goodMachine(t)
+		change(t, m)
+		report := Run(t.Context(), m)
+		var text bytes.Buffer
+		if err := report.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", neutral(m, text.String()))
+		document, err := json.MarshalIndent(report, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".json", neutral(m, string(document)+"\n"))
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// writeExecutable writes the smallest file that reads as an executable for x86-64, static or not.
+func writeExecutable(t *testing.T, dir string, dynamic bool) string {
+	t.Helper()
+	header := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+		Shentsize: 64,
+	}
+	copy(header.Ident[:], "\x7fELF\x02\x01\x01")
+	segment := elf.Prog64{Type: uint32(elf.PT_LOAD)}
+	if dynamic {
+		segment.Type = uint32(elf.PT_INTERP)
+	}
+	var b bytes.Buffer
+	for _, part := range []any{header, segment} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "executable")
+	if dynamic {
+		path += "-dynamic"
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,123 @@
+package hostcheck
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// goodFiles is a machine on which every requirement is met.
+var goodFiles = map[string]string{
+	osrelease: "6.12.117-amd64\n",
+	mountinfo: "25 1 254:1 / / rw,relatime - ext4 /dev/vda1 rw\n" +
+		"31 25 0:27 / /sys/fs/cgroup rw,nosuid,nodev,noexec shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n",
+	"/sys/fs/cgroup/cgroup.controllers":     "cpuset cpu io memory hugetlb pids\n",
+	"/sys/fs/cgroup/cgroup.subtree_control": "cpuset cpu io memory pids\n",
+	swaps:                                   "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+	ptraceScope:                             "1\n",
+	corePatternFile:                         "core\n",
+	cpuPressure:                             "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n",
+	hugePagesFile:                           "always [madvise] never\n",
+	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":  "performance\n",
+	"/sys/devices/system/cpu/cpu12/cpufreq/scaling_governor": "performance\n",
+	"/sys/devices/system/cpu/intel_pstate/no_turbo":          "1\n",
+	smtActive:   "0\n",
+	clockSource: "tsc\n",
+}
+
+// goodMachine puts a machine together in a temporary directory.
+func goodMachine(t *testing.T) *Machine {
+	t.Helper()
+	root := t.TempDir()
+	m := &Machine{
+		Root: root, GOOS: "linux", GOARCH: "amd64", UID: 0,
+		CgroupRoot: "/sys/fs/cgroup",
+		Socket:     filepath.Join(root, "docker.sock"),
+		Docker: func(context.Context) (Docker, error) {
+			return Docker{
+				ServerVersion: "26.1.5+dfsg1", OSType: "linux", Architecture: "x86_64",
+				CgroupDriver: "systemd", CgroupVersion: "2",
+				SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"},
+			}, nil
+		},
+		Bus:     func(context.Context) (string, error) { return "the system bus", nil },
+		Probe:   func(context.Context, string) error { return nil },
+		Scratch: filepath.Join(root, "scratch"),
+		Free:    func(string) (verdict.Bytes, error) { return 20 * verdict.GiB, nil },
+		Execute: func(context.Context, string) error { return nil },
+		Images: []Image{
+			{Key: "gcc", Ref: "evalhost/gcc", Differences: func(context.Context) ([]string, error) { return nil, nil }},
+		},
+	}
+	m.Shim = writeExecutable(t, root, false)
+	for path, content := range goodFiles {
+		write(t, m, path, content)
+	}
+	listen(t, m.Socket)
+	return m
+}
+
+func write(t *testing.T, m *Machine, path, content string) {
+	t.Helper()
+	full := m.path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, m *Machine, path string) {
+	t.Helper()
+	if err := os.RemoveAll(m.path(path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listen accepts connections on a socket for as long as the test lasts.
+func listen(t *testing.T, socket string) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
+// changed makes a change of the good machine for a table.
+func changed(path, content string) func(*testing.T, *Machine) {
+	return func(t *testing.T, m *Machine) { write(t, m, path, content) }
+}
+
+func without(path string) func(*testing.T, *Machine) {
+	return func(t *testing.T, m *Machine) { remove(t, m, path) }
+}
+
+func docker(change func(*Docker)) func(*testing.T, *Machine) {
+	return func(_ *testing.T, m *Machine) {
+		good, _ := m.Docker(context.Background())
+		change(&good)
+		m.Docker = func(context.Context) (Docker, error) { return good, nil }
+	}
+}
+
+func result(t *testing.T, report Report, id string) Result {
+	t.Helper()
+	for _, r := range report.Requirements {
+		if r.ID == id {
+			return r
+		}
+	}
+	t.Fatalf("no requirement is called %s", id)
+	return Result{}
+}
+
+// neutral takes the temporary directory out of a text.
+func neutral(m *Machine, text string) string { return strings.ReplaceAll(text, m.Root, "ROOT") }
