@@ -48,6 +48,8 @@ type Report struct {
 	// Fit says that nothing failed.
 	Fit          bool     `json:"fit"`
 	Requirements []Result `json:"requirements"`
+	// Images holds, by key, the daemon's ids of the images that were found to be the expected ones.
+	Images map[string]string `json:"-"`
 }
 
 // Failed returns the results that stand between the machine and judging.
@@ -115,9 +117,9 @@ var requirements = []requirement{
 
 // Run asks everything of the machine: the requirements above, then one for each of the machine's images.
 func Run(ctx context.Context, m *Machine) Report {
-	report := Report{Fit: true}
+	report := Report{Fit: true, Images: map[string]string{}}
 	unmet := map[string]string{}
-	all := append(append([]requirement(nil), requirements...), imageRequirements(m)...)
+	all := append(append([]requirement(nil), requirements...), imageRequirements(m, report.Images)...)
 	for _, req := range all {
 		result := ask(ctx, m, req, unmet)
 		if result.Status == Failed {

@@ -22,8 +22,8 @@ var manifest = requirement{
 	},
 }
 
-// imageRequirements makes one requirement for each image of the machine.
-func imageRequirements(m *Machine) []requirement {
+// imageRequirements makes one requirement for each image of the machine, and notes the ids of those that are met.
+func imageRequirements(m *Machine, proved map[string]string) []requirement {
 	var all []requirement
 	for _, image := range m.Images {
 		all = append(all, requirement{
@@ -32,7 +32,7 @@ func imageRequirements(m *Machine) []requirement {
 			why:   "in any other image the same source could get another verdict",
 			needs: "docker.reachable",
 			look: func(ctx context.Context, _ *Machine) finding {
-				differences, err := image.Differences(ctx)
+				id, differences, err := image.Look(ctx)
 				cure := "load the image that belongs to the manifest: docker load -i <image>.tar"
 				switch {
 				case errors.Is(err, engine.ErrImageAbsent):
@@ -42,6 +42,7 @@ func imageRequirements(m *Machine) []requirement {
 				case len(differences) > 0:
 					return failed(image.Ref+" is another image: "+strings.Join(differences, "; "), cure)
 				}
+				proved[image.Key] = id
 				return met(image.Ref)
 			},
 		})

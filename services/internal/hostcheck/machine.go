@@ -44,12 +44,20 @@ type Machine struct {
 
 	// docker is the daemon's answer, kept by dockerReachable for the rows that need it.
 	docker Docker
+	close  func() error
+}
+
+// Close drops what asking the machine needed.
+func (m *Machine) Close() error {
+	if m.close == nil {
+		return nil
+	}
+	return m.close()
 }
 
 // Docker is what the requirements need to know of a daemon.
 type Docker struct {
 	ServerVersion   string
-	OSType          string
 	Architecture    string
 	CgroupDriver    string
 	CgroupVersion   string
@@ -60,9 +68,9 @@ type Docker struct {
 type Image struct {
 	// Key names the image in the table of toolchains; Ref is what the daemon knows it by.
 	Key, Ref string
-	// Differences asks the daemon for the image and compares. An empty list means that it is the expected one; an error
-	// that is ErrImageAbsent means that there is none.
-	Differences func(context.Context) ([]string, error)
+	// Look asks the daemon for the image and compares. Without differences it is the expected one, and id is the daemon's
+	// own name for it; an error that is engine.ErrImageAbsent means that there is none.
+	Look func(context.Context) (id string, differences []string, err error)
 }
 
 // path returns where an absolute path of the machine stands.

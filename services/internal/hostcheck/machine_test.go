@@ -40,7 +40,7 @@ func goodMachine(t *testing.T) *Machine {
 		Socket:     filepath.Join(root, "docker.sock"),
 		Docker: func(context.Context) (Docker, error) {
 			return Docker{
-				ServerVersion: "26.1.5+dfsg1", OSType: "linux", Architecture: "x86_64",
+				ServerVersion: "26.1.5+dfsg1", Architecture: "x86_64",
 				CgroupDriver: "systemd", CgroupVersion: "2",
 				SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"},
 			}, nil
@@ -51,7 +51,7 @@ func goodMachine(t *testing.T) *Machine {
 		Free:    func(string) (verdict.Bytes, error) { return 20 * verdict.GiB, nil },
 		Execute: func(context.Context, string) error { return nil },
 		Images: []Image{
-			{Key: "gcc", Ref: "evalhost/gcc", Differences: func(context.Context) ([]string, error) { return nil, nil }},
+			{Key: "gcc", Ref: "evalhost/gcc", Look: func(context.Context) (string, []string, error) { return "sha256:1", nil, nil }},
 		},
 	}
 	m.Shim = writeExecutable(t, root, false)

@@ -1,0 +1,209 @@
+package hostcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/cgroup"
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// Options say what of this machine is looked at.
+type Options struct {
+	// CgroupRoot, Scratch, Shim and Manifest are absolute paths; DockerHost is unix:// and an absolute path.
+	CgroupRoot, Scratch, Shim, Manifest, DockerHost string
+	// References name another reference for an image, by its key. The identity asked for stays that of the manifest.
+	References map[string]string
+	// Keys are the images that are needed; nil for all that the manifest describes.
+	Keys []string
+}
+
+// Here describes the machine this process runs on. Close it when the check is done.
+func Here(opts Options) *Machine {
+	m := &Machine{
+		Root: "/", GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, UID: os.Geteuid(),
+		CgroupRoot: opts.CgroupRoot,
+		Socket:     strings.TrimPrefix(opts.DockerHost, "unix://"),
+		Scratch:    opts.Scratch,
+		Shim:       opts.Shim,
+		Free:       free,
+		Execute:    execute,
+	}
+	daemon := &daemon{host: opts.DockerHost}
+	m.close = daemon.close
+	m.Docker = daemon.info
+	m.Bus = func(ctx context.Context) (string, error) { return reachBus(ctx, opts.CgroupRoot) }
+	m.Probe = func(ctx context.Context, driver string) error { return probe(ctx, driver, opts.CgroupRoot) }
+	m.Images, m.ImagesErr = images(opts, daemon)
+	return m
+}
+
+// daemon connects to Docker once, when it is first asked.
+type daemon struct {
+	host   string
+	client *engine.Client
+}
+
+func (d *daemon) info(ctx context.Context) (Docker, error) {
+	if d.client == nil {
+		client, err := engine.Connect(ctx, engine.Options{Host: d.host})
+		if err != nil {
+			return Docker{}, err
+		}
+		d.client = client
+	}
+	info, err := d.client.Info(ctx)
+	if err != nil {
+		return Docker{}, err
+	}
+	return Docker{
+		ServerVersion: info.ServerVersion, Architecture: info.Architecture,
+		CgroupDriver: info.CgroupDriver, CgroupVersion: info.CgroupVersion, SecurityOptions: info.SecurityOptions,
+	}, nil
+}
+
+func (d *daemon) close() error {
+	if d.client == nil {
+		return nil
+	}
+	return d.client.Close()
+}
+
+// images reads the manifest and makes one Image of each that is needed, in the order of the table of languages.
+func images(opts Options, d *daemon) ([]Image, error) {
+	text, err := os.ReadFile(opts.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	described, err := langimages.ParseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", opts.Manifest, err)
+	}
+	var needed []Image
+	var missing []string
+	for _, image := range langimages.Default().Images() {
+		want, ok := described.Images[image.Key]
+		if opts.Keys != nil && !slices.Contains(opts.Keys, image.Key) {
+			continue
+		}
+		if !ok {
+			missing = append(missing, image.Key)
+			continue
+		}
+		ref := want.Reference
+		if named := opts.References[image.Key]; named != "" {
+			ref = named
+		}
+		needed = append(needed, Image{Key: image.Key, Ref: ref, Look: func(ctx context.Context) (string, []string, error) {
+			return d.look(ctx, ref, want.Identity)
+		}})
+	}
+	if opts.Keys != nil && missing != nil || needed == nil {
+		return needed, fmt.Errorf("%s describes no image called %s", opts.Manifest, strings.Join(missing, ", "))
+	}
+	return needed, nil
+}
+
+// look compares an image of the daemon with what it must be.
+func (d *daemon) look(ctx context.Context, ref string, want langimages.Identity) (id string, differences []string, err error) {
+	if d.client == nil {
+		return "", nil, errors.New("the daemon was not reached")
+	}
+	got, err := d.client.Image(ctx, ref)
+	if err != nil {
+		return "", nil, err
+	}
+	return got.ID, want.Diff(langimages.Identity{
+		Layers: got.Layers,
+		Config: langimages.IdentityConfig{
+			User: got.User, Env: got.Env, Entrypoint: got.Entrypoint, Cmd: got.Cmd, WorkingDir: got.WorkingDir,
+			Volumes: got.Volumes, Healthcheck: got.Healthcheck,
+		},
+	}), nil
+}
+
+// reachBus asks the service manager for something, so that an answer is an answer.
+func reachBus(ctx context.Context, cgroupRoot string) (string, error) {
+	driver, err := cgroup.Open(ctx, "systemd", cgroupRoot)
+	if err != nil {
+		return "", err
+	}
+	defer driver.Close()
+	if _, err := driver.Instances(ctx); err != nil {
+		return "", err
+	}
+	return "the service manager answers", nil
+}
+
+// probeLimits are written into the probe's cgroup and must read back the same.
+var probeLimits = map[string]string{
+	"cpu.max": "50000 100000", "cpuset.cpus": "0", "memory.max": "67108864", "memory.swap.max": "0", "pids.max": "15",
+}
+
+// probe makes a home like that of a run, limits it, reads it and removes it.
+func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
+	driver, err := cgroup.Open(ctx, driverName, cgroupRoot)
+	if err != nil {
+		return err
+	}
+	defer driver.Close()
+	home, err := driver.Open(ctx, cgroup.NewName("probe"+strconv.Itoa(os.Getpid())))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, home.Close(ctx)) }()
+	if _, err := home.Read(); err != nil {
+		return err
+	}
+	for file, value := range probeLimits {
+		path := filepath.Join(home.Dir, file)
+		if err := os.WriteFile(path, []byte(value), 0); err != nil {
+			if file == "memory.swap.max" && errors.Is(err, os.ErrNotExist) {
+				continue // a kernel that cannot swap has no such file
+			}
+			return fmt.Errorf("limiting a cgroup: %w", err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading a limit back: %w", err)
+		}
+		if strings.TrimSpace(string(got)) != value {
+			return fmt.Errorf("%s: wrote %q and read %q", path, value, strings.TrimSpace(string(got)))
+		}
+	}
+	return nil
+}
+
+func free(path string) (verdict.Bytes, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return verdict.Bytes(fs.Bavail) * verdict.Bytes(fs.Bsize), nil
+}
+
+// execute starts an executable from dir. A script will do: a file system mounted noexec refuses it all the same.
+func execute(ctx context.Context, dir string) error {
+	file, err := os.CreateTemp(dir, ".execute-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.WriteString("#!/bin/sh\nexit 0\n")
+	if err = errors.Join(err, file.Chmod(0o700), file.Close()); err != nil {
+		return err
+	}
+	return exec.CommandContext(ctx, file.Name()).Run()
+}
