@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/checks/guest/wire"
+)
+
+// ready waits until systemd has finished booting and Docker answers. A unit that failed does not make a host unready,
+// it is reported.
+func ready(ctx context.Context, wait time.Duration) (wire.ReadyResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var res wire.ReadyResult
+	version, err := dockerVersion(ctx)
+	if err != nil {
+		return res, fmt.Errorf("docker did not answer within %v: %w; see journalctl -u docker", wait, err)
+	}
+	res.Docker = version
+	out, _ := exec.CommandContext(ctx, "systemctl", "is-system-running", "--wait").Output()
+	res.System = strings.TrimSpace(string(out))
+	switch res.System {
+	case "running":
+	case "degraded":
+		list, _ := exec.CommandContext(ctx, "systemctl", "list-units", "--failed", "--plain", "--no-legend", "--no-pager").Output()
+		for line := range strings.Lines(string(list)) {
+			if f := strings.Fields(line); len(f) > 0 {
+				res.Failed = append(res.Failed, f[0])
+			}
+		}
+	default:
+		return res, fmt.Errorf("systemd says %q instead of running or degraded within %v", res.System, wait)
+	}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err == nil {
+		res.Kernel = unix.ByteSliceToString(uts.Release[:])
+	}
+	if cmdline, err := os.ReadFile("/proc/cmdline"); err == nil {
+		res.Variant = variantOf(string(cmdline))
+	}
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		res.Boot = strings.TrimSpace(string(id))
+	}
+	return res, nil
+}
+
+func dockerVersion(ctx context.Context) (string, error) {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", "/run/docker.sock")
+		},
+	}}
+	for {
+		version, err := askDocker(ctx, client)
+		if err == nil {
+			return version, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+func askDocker(ctx context.Context, client *http.Client) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/version", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var v struct{ Version string }
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		return "", err
+	}
+	if v.Version == "" {
+		return "", errors.New("no version in its answer")
+	}
+	return v.Version, nil
+}
+
+// notifyReady tells systemd that the ports are open.
+func notifyReady() {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte("READY=1"))
+}
