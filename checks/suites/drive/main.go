@@ -1,0 +1,118 @@
+// Command drive runs the project's checks and closes with one line that counts them.
+//
+//	drive lint     formatting, go vet, staticcheck
+//	drive quick    lint and every test that needs no guest, with the race detector
+//	drive test     quick, then every suite in the guest
+//	drive demo     judges every labelled example solution and compares the verdicts with their labels
+//
+// It is started by the Makefile in the root of the tree.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	os.Exit(code)
+}
+
+// run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
+func run(ctx context.Context, args []string, w io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|demo")
+		return 2
+	}
+	d := &drive{out: w, began: time.Now()}
+	switch args[0] {
+	case "lint":
+		d.step("lint", func() error { return d.lint(ctx) })
+	case "quick":
+		d.step("lint", func() error { return d.lint(ctx) })
+		d.step("unit tests", func() error { return d.quick(ctx) })
+	case "test":
+		d.step("lint", func() error { return d.lint(ctx) })
+		d.step("unit tests", func() error { return d.quick(ctx) })
+		d.guestSuites(ctx, args[1:])
+	case "demo":
+		return d.demo(ctx)
+	default:
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, demo\n", args[0])
+		return 2
+	}
+	return d.close()
+}
+
+// drive collects what was run. A step that could not be carried out counts as one failure.
+type drive struct {
+	out     io.Writer
+	began   time.Time
+	tallies []*tally
+	steps   []timed
+	broken  []string // steps that could not be carried out
+}
+
+// step runs one named part of the work and takes its time.
+func (d *drive) step(name string, f func() error) bool {
+	began := time.Now()
+	fmt.Fprintf(d.out, "== %s\n", name)
+	err := f()
+	d.steps = append(d.steps, timed{name, time.Since(began)})
+	if err != nil {
+		fmt.Fprintf(d.out, "FAILED %s: %v\n", name, err)
+		d.broken = append(d.broken, fmt.Sprintf("%s: %v", name, err))
+		return false
+	}
+	return true
+}
+
+// close prints where the time went, what each suite counted, and the closing line. It returns the exit code.
+func (d *drive) close() int {
+	fmt.Fprintf(d.out, "\nWhere the time went (%s in all)\n", time.Since(d.began).Round(time.Second))
+	for _, s := range d.steps {
+		fmt.Fprintf(d.out, "  %8s  %s\n", s.took.Round(100*time.Millisecond), s.name)
+	}
+	fmt.Fprintln(d.out)
+	var passed, failed, skipped int
+	for _, t := range d.tallies {
+		t.summary(d.out)
+		passed, failed, skipped = passed+t.passed, failed+t.failed, skipped+t.skipped
+	}
+	for _, b := range d.broken {
+		fmt.Fprintf(d.out, "FAILED  %s\n", b)
+	}
+	failed += len(d.broken)
+	fmt.Fprintf(d.out, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	if failed > 0 || passed == 0 && len(d.tallies) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// command runs a program with its output shown, ended with its whole process group when ctx ends.
+func (d *drive) command(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := d.prepare(ctx, env, name, args...)
+	cmd.Stdout, cmd.Stderr = d.out, d.out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", cmd, err)
+	}
+	return nil
+}
+
+func (d *drive) prepare(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	return cmd
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// lintModule pins the linters outside the product's own module, so that they never become its dependencies.
+const lintModule = "-modfile=checks/lint/go.mod"
+
+// lint checks formatting and runs the analysers over every build of the tree: the release and the guest suites.
+func (d *drive) lint(ctx context.Context) error {
+	files, err := d.output(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go")
+	if err != nil {
+		return err
+	}
+	present := files[:0:0]
+	for _, f := range files {
+		if _, err := os.Stat(f); err == nil { // a file deleted but not yet committed is still listed
+			present = append(present, f)
+		}
+	}
+	var errs []error
+	unformatted, err := d.output(ctx, "go", append([]string{"tool", lintModule, "gofumpt", "-l"}, present...)...)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if len(unformatted) > 0 {
+		errs = append(errs, fmt.Errorf("not gofumpt'ed (make fmt mends it): %s", strings.Join(unformatted, " ")))
+	}
+	for _, tags := range []string{"", "guest"} {
+		errs = append(errs,
+			d.command(ctx, nil, "go", "vet", "-tags", tags, "./..."),
+			d.command(ctx, nil, "go", "tool", lintModule, "staticcheck", "-tags", tags, "./..."))
+	}
+	return errors.Join(errs...)
+}
+
+// quick runs every test that needs no guest, with the race detector.
+func (d *drive) quick(ctx context.Context) error {
+	return d.tests(ctx, "unit tests", "go", "test", "-race", "-json", "-timeout", "5m", "./...")
+}
+
+// tests runs a command that prints test events and tallies them under name.
+func (d *drive) tests(ctx context.Context, name string, argv ...string) error {
+	began := time.Now()
+	cmd := d.prepare(ctx, nil, argv[0], argv[1:]...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("open a pipe for %s: %w", cmd, err)
+	}
+	cmd.Stderr = d.out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", cmd, err)
+	}
+	t := newTally(name)
+	d.tallies = append(d.tallies, t)
+	readErr := t.read(out, d.out)
+	waitErr := cmd.Wait()
+	t.took = time.Since(began)
+	if waitErr != nil && t.failed == 0 { // otherwise the failures are counted one by one
+		return errors.Join(fmt.Errorf("%s: %w", cmd, waitErr), readErr)
+	}
+	return readErr
+}
+
+// output runs a command and returns the lines it printed.
+func (d *drive) output(ctx context.Context, name string, args ...string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", cmd, err, stderr.String())
+	}
+	return strings.Fields(string(out)), nil
+}

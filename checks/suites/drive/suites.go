@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalhost/evalhost/checks/guest"
+)
+
+// Where things are put inside the guest. Nothing here is under /run or /tmp: what a container mounts must allow execution.
+const (
+	guestBin      = "/opt/evalhost/bin"
+	guestSuites   = "/opt/evalhost/suites"
+	guestPrograms = "/opt/evalhost/programs"
+	guestExamples = "/opt/evalhost/examples"
+)
+
+// buildWallFactor is how many times longer an emulated machine may take over a build before the wall clock ends it.
+const buildWallFactor = "8"
+
+// suite is a package whose tests carry the build tag "guest". Its testdata/*.c are compiled here, statically, and pushed.
+type suite struct {
+	name string
+	pkg  string // directory in the tree
+	// on lists the variants it runs on.
+	on []string
+}
+
+// suites in the order in which they run.
+var suites = []suite{
+	{"shim", "shim", []string{"systemd", "cgroupfs"}},
+	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}},
+	{"judging", "checks/suites/judging", []string{"systemd"}},
+}
+
+// guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
+func (d *drive) guestSuites(ctx context.Context, names []string) {
+	var wanted []suite
+	for _, s := range suites {
+		if len(names) == 0 || slices.Contains(names, s.name) {
+			wanted = append(wanted, s)
+		}
+	}
+	dir, err := os.MkdirTemp("", "evalhost-suites-")
+	if err != nil {
+		d.step("suites", func() error { return err })
+		return
+	}
+	defer os.RemoveAll(dir)
+	if !d.step("build the binaries", func() error { return d.binaries(ctx, filepath.Join(dir, "bin")) }) {
+		return
+	}
+	if !d.step("build the suites", func() error { return d.compile(ctx, dir, wanted) }) {
+		return
+	}
+	if !d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) {
+		return
+	}
+	for _, variant := range []string{"systemd", "cgroupfs"} {
+		d.onVariant(ctx, variant, dir, wanted)
+	}
+}
+
+// onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened.
+func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) {
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool { return !slices.Contains(s.on, variant) })
+	if len(wanted) == 0 {
+		return
+	}
+	var g *guest.Guest
+	defer func() {
+		if g != nil {
+			d.step("take down the "+variant+" guest", g.Down)
+		}
+	}()
+	if !d.step("bring up the "+variant+" guest", func() (err error) {
+		g, err = guest.Up(ctx, guest.Options{Name: "suites", Variant: variant, Log: d.out})
+		return err
+	}) {
+		return
+	}
+	if !d.step("push the suites", func() error { return pushAll(ctx, g, dir) }) {
+		return
+	}
+	for _, s := range wanted {
+		d.step("suite "+s.name+" on "+variant, func() error { return d.runSuite(ctx, g, s, variant) })
+	}
+}
+
+// runSuite runs one pushed test binary and tallies what it prints.
+func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant string) error {
+	name := s.name + " on " + variant
+	began := time.Now()
+	// test2json keeps the time of each event, so the conversion runs here, on the stream as it arrives.
+	convert := d.prepare(ctx, nil, "go", "tool", "test2json", "-t", "-p", path.Join("guest", s.pkg))
+	in, err := convert.StdinPipe()
+	if err != nil {
+		return err
+	}
+	events, err := convert.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	convert.Stderr = d.out
+	if err := convert.Start(); err != nil {
+		return fmt.Errorf("start test2json: %w", err)
+	}
+	t := newTally(name)
+	d.tallies = append(d.tallies, t)
+	read := make(chan error, 1)
+	go func() { read <- t.read(events, d.out) }()
+	result, execErr := g.Exec(ctx, guest.Cmd{
+		Args: []string{path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=40m"},
+		Dir:  guestSuites,
+		Env: []string{
+			"EVALHOST_BIN=" + guestBin,
+			"EVALHOST_EXAMPLES=" + guestExamples,
+			"EVALHOST_TEST_PROGRAMS=" + path.Join(guestPrograms, s.name),
+			"EVALHOST_TEST_VARIANT=" + variant,
+		},
+		Stdout:  in,
+		Stderr:  d.out,
+		Timeout: 41 * time.Minute,
+	})
+	errs := []error{execErr, in.Close(), <-read, convert.Wait()}
+	t.took = time.Since(began)
+	if execErr == nil && !result.OK() && t.failed == 0 {
+		errs = append(errs, fmt.Errorf("the suite ended with %s and named no failed test", result))
+	}
+	return errors.Join(errs...)
+}
+
+// binaries builds what is shipped, static, into dir.
+func (d *drive) binaries(ctx context.Context, dir string) error {
+	static := []string{"CGO_ENABLED=0"}
+	return errors.Join(
+		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost"), "./services/evalhost"),
+		d.command(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "aj-shim"), "./shim"))
+}
+
+// compile builds the suites' test binaries and the programs under attack.
+func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
+	var errs []error
+	for _, s := range wanted {
+		out := filepath.Join(dir, "suites", s.name+".test")
+		errs = append(errs, d.command(ctx, []string{"CGO_ENABLED=0"}, "go", "test", "-c", "-trimpath", "-tags", "guest", "-o", out, "./"+s.pkg))
+		programs := filepath.Join(dir, "programs", s.name)
+		if err := os.MkdirAll(programs, 0o755); err != nil {
+			return err
+		}
+		sources, err := filepath.Glob(filepath.Join(s.pkg, "testdata", "*.c"))
+		if err != nil {
+			return err
+		}
+		for _, src := range sources {
+			program := filepath.Join(programs, strings.TrimSuffix(filepath.Base(src), ".c"))
+			errs = append(errs, d.command(ctx, nil, "gcc", "-O2", "-Wall", "-static", "-pthread", "-o", program, src))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pushAll puts binaries, suites, programs and examples into the guest.
+func pushAll(ctx context.Context, g *guest.Guest, dir string) error {
+	for src, dst := range map[string]string{
+		filepath.Join(dir, "bin"):      guestBin,
+		filepath.Join(dir, "suites"):   guestSuites,
+		filepath.Join(dir, "programs"): guestPrograms,
+		"examples":                     guestExamples,
+	} {
+		if err := g.Push(ctx, dst, src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
