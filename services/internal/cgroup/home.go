@@ -64,10 +64,14 @@ type Home struct {
 // Read looks at the home's files.
 func (h *Home) Read() (Reading, error) { return Read(h.Dir) }
 
-// Kill ends every process in the home with SIGKILL, however many there are and whatever they do meanwhile. A home that is
-// gone is no error.
+// Kill ends every process in the home with SIGKILL, however many there are and whatever they do meanwhile. A kernel
+// before 5.14 has no such file, and the error wraps fs.ErrNotExist.
 func (h *Home) Kill() error {
-	return writeControl(filepath.Join(h.Dir, "cgroup.kill"), "1")
+	path := filepath.Join(h.Dir, "cgroup.kill")
+	if _, err := os.Lstat(path); err != nil {
+		return fmt.Errorf("cgroup: %w", err)
+	}
+	return writeControl(path, "1")
 }
 
 // BoxPeak is memory.peak of the box the shim made inside the container's cgroup; nil when there is no box. It can only

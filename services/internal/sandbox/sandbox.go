@@ -85,6 +85,9 @@ type Outcome struct {
 	Deadlines Deadlines
 	// Home and Report are the two readings CPU was made from, for logs and tests; nil when absent.
 	Home, Report *time.Duration
+	// Failure is what the shim said about a program that could not be executed; empty otherwise. The exit code is then
+	// 126 or 127.
+	Failure string
 }
 
 // Limits of a judged run.

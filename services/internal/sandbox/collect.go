@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/evalhost/evalhost/services/internal/verdict"
+	"github.com/evalhost/evalhost/shim/wire"
+)
+
+const (
+	// followSpare is how long the log of a container that has ended may take to come to its end.
+	followSpare = 20 * time.Second
+	// collectTimeout bounds reading an artefact.
+	collectTimeout = 60 * time.Second
+	// artefactSpare is what an artefact may have above the largest file a build may write (decisions 11).
+	artefactSpare = verdict.MiB
+)
+
+// collector keeps what a container writes to its two streams, counted together against one limit. Past it the container
+// is stopped; the rest is read and dropped (spec/sandbox.md 6.5).
+type collector struct {
+	limit   verdict.Bytes
+	onFlood func()
+
+	mu             sync.Mutex
+	stdout, stderr []byte
+	total          verdict.Bytes
+	flooded        bool
+
+	done chan struct{}
+	err  error // after done
+	stop context.CancelFunc
+}
+
+// collect starts following a started container.
+func collect(ctx context.Context, c *contained, limit verdict.Bytes, life time.Duration) *collector {
+	k := &collector{limit: limit, done: make(chan struct{})}
+	k.onFlood = func() { c.ending.choose(Output) }
+	ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(k.done)
+		k.err = c.box.engine.Follow(ctx, c.id, plus(life, spareLife), stream{k, &k.stdout}, stream{k, &k.stderr})
+	}()
+	return k
+}
+
+// stream is one of a collector's two streams.
+type stream struct {
+	k    *collector
+	into *[]byte
+}
+
+// Write keeps what the limit leaves room for and never fails.
+func (s stream) Write(p []byte) (int, error) {
+	k := s.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room := max(k.limit-k.total, 0)
+	k.total += verdict.Bytes(len(p))
+	*s.into = append(*s.into, p[:min(verdict.Bytes(len(p)), room)]...)
+	if k.total > k.limit && !k.flooded {
+		k.flooded = true
+		k.onFlood()
+	}
+	return len(p), nil
+}
+
+// join ends the following of a container that has ended and says whether it wrote too much. Only now is that known: a
+// program may write past the limit and exit before anybody has read it (spec/sandbox.md 9.1 #1).
+func (k *collector) join(name string) (flooded bool, err error) {
+	defer k.stop()
+	if !isClosedWithin(k.done, followSpare) {
+		k.stop()
+		<-k.done // it has ended with its context
+		k.err = fmt.Errorf("sandbox: the log of the container %s does not end within %v of the container", name, followSpare)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.flooded {
+		return true, nil // the log of a container that was killed in the middle of a flood may well be broken
+	}
+	return false, k.err
+}
+
+// errTooLarge says that an artefact is over its cap.
+var errTooLarge = errors.New("the artefact is larger than its cap")
+
+// errNothing says that a build left nothing at the artefact's path.
+var errNothing = errors.New("the build left nothing to collect")
+
+// fetchArtefact reads /out/<name> of a build's container into a new file of mode 0555 in dir (C56; decisions 11).
+func (c *contained) fetchArtefact(ctx context.Context, name string, limit verdict.Bytes, dir *os.Root) error {
+	body, found, err := c.box.engine.Archive(ctx, c.id, wire.BuildDir+"/"+name, collectTimeout)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("sandbox: %s/%s: %w", wire.BuildDir, name, errNothing)
+	}
+	defer body.Close()
+	return unpackArtefact(body, name, limit, dir)
+}
+
+// unpackArtefact takes exactly one regular file out of a tar stream made from a file system that hostile code has
+// written. It believes nothing of it: not the name, not the kind, not the size.
+func unpackArtefact(stream io.Reader, name string, limit verdict.Bytes, dir *os.Root) error {
+	// The stream may be larger than the file by headers and padding, and by no more.
+	archive := tar.NewReader(io.LimitReader(stream, int64(addBytes(limit, verdict.MiB))))
+	header, err := archive.Next()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("sandbox: %s: %w", name, errNothing)
+	}
+	if err != nil {
+		return fmt.Errorf("sandbox: reading the artefact %s: %w", name, err)
+	}
+	if header.Typeflag != tar.TypeReg {
+		return fmt.Errorf("sandbox: the artefact %s is no regular file but of tar type %q; links and devices are not followed", name, header.Typeflag)
+	}
+	if header.Name != name {
+		return fmt.Errorf("sandbox: the artefact %s is called %q in the archive", name, header.Name)
+	}
+	if header.Size > int64(limit) {
+		return fmt.Errorf("sandbox: %s: %w: %s, and at most %s is taken", name, errTooLarge, verdict.Bytes(header.Size), limit)
+	}
+	out, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("sandbox: writing the artefact: %w", err)
+	}
+	defer out.Close()
+	n, err := io.Copy(out, io.LimitReader(archive, int64(limit)+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("sandbox: reading the artefact %s: %w", name, err)
+	case n > int64(limit):
+		return fmt.Errorf("sandbox: %s: %w of %s", name, errTooLarge, limit)
+	case n != header.Size:
+		return fmt.Errorf("sandbox: the artefact %s says it has %d bytes and has %d", name, header.Size, n)
+	}
+	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("sandbox: the archive of the artefact %s holds more than one file", name)
+	}
+	if err := out.Chmod(0o555); err != nil {
+		return fmt.Errorf("sandbox: writing the artefact: %w", err)
+	}
+	return nil
+}

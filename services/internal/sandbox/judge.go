@@ -1,0 +1,274 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/shim/wire"
+)
+
+// beside is the judge of a run: its container, and what goes to and comes from it. The two containers are joined by
+// nothing but the Runner's copying.
+//
+// Its clock is 30 s from the submission's end, with an outer bound of the submission's absolute cap and 30 s from go: a
+// judge waits for a slow but legal submission, and must not be charged for that (decisions 9). Its end never ends the
+// submission: a verdict that depended on which of the two came first would depend on scheduling (C7).
+type beside struct {
+	judge Judge
+	c     *contained
+	dir   string // its channels
+	bound time.Duration
+	queue *queue // what the submission wrote and the judge has not read
+}
+
+// prepareJudge makes the judge's channels and container, and does not start it.
+func (p *Prepared) prepareJudge(ctx context.Context, cpuset string) (*beside, error) {
+	judge := *p.run.Judge
+	b := &beside{judge: judge, queue: newQueue(), bound: plus(DeadlinesFor(p.run.Limits.Time).Cap, judgeClock)}
+	var err error
+	if b.dir, err = p.job.mkdir(filepath.Base(p.dir), "beside"); err != nil {
+		return nil, err
+	}
+	channels := []string{p.run.Test + ".out"}
+	if judge.Kind == Interactor {
+		channels = []string{toJudge, fromJudge, verdictOf}
+	}
+	for _, name := range channels {
+		// The judge is nobody and opens them by name.
+		if err := makeFIFO(filepath.Join(b.dir, name), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	program, err := p.job.place(judge.Program, -1)
+	if err != nil {
+		return nil, err
+	}
+	tests := judge.Tests
+	if tests == "" { // an interactive package may have no test files at all
+		if tests, err = p.job.mkdir(filepath.Base(p.dir), "no-tests"); err != nil {
+			return nil, err
+		}
+	}
+	profile := checkerProfile
+	if judge.Kind == Interactor {
+		profile = interactorProfile
+	}
+	b.c, err = p.job.box.contain(ctx, judge.Image, cpuset, func(s step) engine.Spec {
+		return profile(s, judging{
+			command: judge.Command, program: program, tests: tests, channels: b.dir, test: p.run.Test, group: judge.Group,
+		})
+	})
+	return b, err
+}
+
+// run sees a started judge to its end. Whatever it starts has ended when it returns.
+func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := time.Now()
+	zero, err := b.c.zero()
+	if err != nil {
+		return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
+	}
+
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	input := g.Prepared.run.Test + ".out"
+	var said *collector
+	var answer *answerReader
+	if b.judge.Kind == Checker {
+		said = collect(ctx, b.c, judgeOutput, b.bound)
+	} else {
+		input = toJudge
+		var back *inlet
+		if back, err = openInlet(filepath.Join(b.dir, fromJudge)); err == nil {
+			answer, err = readAnswer(filepath.Join(b.dir, verdictOf), b.c)
+		}
+		if err != nil {
+			return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
+		}
+		tasks.Go(func() { b.feed(ctx, g, back) })
+	}
+	tasks.Go(func() {
+		err := deliver(ctx, b.queue, filepath.Join(b.dir, input), b.c.exited, b.bound)
+		if errors.Is(err, errNobody) {
+			b.c.box.log.Warn("a judging program never opened its channel", "container", b.c.name, "channel", input)
+		}
+	})
+
+	stop, err := b.wait(ctx, g.ended)
+	wall := time.Since(began)
+	o := JudgeOutcome{}
+	flooded := false
+	if said != nil {
+		var joinErr error
+		flooded, joinErr = said.join(b.c.name)
+		err = errors.Join(err, joinErr)
+		o.Answer, o.Stderr = said.stdout, said.stderr
+	} else {
+		o.Answer, flooded = answer.join()
+	}
+	if err != nil {
+		return JudgeOutcome{}, err
+	}
+	r, err := b.c.read(ctx, zero)
+	if err != nil {
+		return JudgeOutcome{}, err
+	}
+	if flooded {
+		stop = Output
+	}
+	if o.Outcome, err = settleUnjudged(stop, b.c.code, r); err != nil {
+		return JudgeOutcome{}, err
+	}
+	o.Wall, o.Capped, o.Deadlines = wall, flooded, untimed(b.bound)
+	return o, nil
+}
+
+// wait lets the judge end by itself until its clock has run out.
+func (b *beside) wait(ctx context.Context, ended <-chan struct{}) (Stop, error) {
+	outer := time.NewTimer(b.bound)
+	defer outer.Stop()
+	var clock <-chan time.Time
+	for {
+		select {
+		case <-b.c.ending.done:
+			return b.c.finish(ctx)
+		case <-ended:
+			timer := time.NewTimer(judgeClock)
+			defer timer.Stop()
+			clock, ended = timer.C, nil
+		case <-clock:
+			b.c.ending.choose(WallClock)
+		case <-outer.C:
+			b.c.ending.choose(WallClock)
+		case <-ctx.Done():
+			b.c.ending.fail(ctx.Err())
+		}
+	}
+}
+
+// feed carries what an interactor says to the submission's standard input (spec/sandbox.md 6.3). When the submission is
+// gone it goes on reading: an interactor must not die of a broken pipe because a participant's program left early (C34).
+func (b *beside) feed(ctx context.Context, g *going, in *inlet) {
+	defer in.Close()
+	release := in.stopOn(ctx)
+	defer release()
+	// The shim waits in its own open for this one; it must not wait for the interactor's first word.
+	out, err := openOutlet(ctx, filepath.Join(g.dir, "run", filepath.Base(wire.StdinPath)), g.sub.exited, openDeadline)
+	if err == nil {
+		// Parked in a write to a submission that does not read; its end breaks the pipe.
+		defer writeUntil(ctx, out)()
+	}
+	closeOut := func() {
+		if out != nil {
+			_ = out.Close()
+			out = nil
+		}
+	}
+	defer closeOut()
+	if in.await(ctx, b.c.exited, b.bound) != nil {
+		return
+	}
+	buf := make([]byte, relayBuffer)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 && out != nil {
+			written, werr := out.Write(buf[:n])
+			g.moved.Add(int64(written))
+			if werr != nil {
+				closeOut()
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// answerReader reads what an interactor writes into its verdict channel, for as long as its container lives: it may open
+// the channel late, and more than once.
+type answerReader struct {
+	done    chan struct{}
+	bytes   []byte // these two after done
+	flooded bool
+}
+
+func readAnswer(path string, c *contained) (*answerReader, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: opening the channel %s for reading: %w", path, err)
+	}
+	a := &answerReader{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		defer unix.Close(fd)
+		pause := time.NewTicker(pollEvery)
+		defer pause.Stop()
+		for gone := false; ; {
+			a.drain(fd, c)
+			if gone {
+				return
+			}
+			select {
+			case <-pause.C:
+			case <-c.exited:
+				gone = true
+			}
+		}
+	}()
+	return a, nil
+}
+
+// drain reads what is there now.
+func (a *answerReader) drain(fd int, c *contained) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.Read(fd, buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return
+		}
+		room := max(int(judgeOutput)-len(a.bytes), 0)
+		a.bytes = append(a.bytes, buf[:min(n, room)]...)
+		if n > room && !a.flooded {
+			a.flooded = true
+			c.ending.choose(Output)
+		}
+	}
+}
+
+// join waits for the end of the reading; the container must have ended.
+func (a *answerReader) join() (answer []byte, flooded bool) {
+	<-a.done // ends with the container, and reads without waiting
+	return a.bytes, a.flooded
+}
+
+// check refuses a Judge that cannot be run.
+func (j Judge) check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if j.Kind != Checker && j.Kind != Interactor {
+		wrong("the judge's kind is %d", j.Kind)
+	}
+	if j.Image == "" || len(j.Command) == 0 || j.Program == nil {
+		wrong("the judge has no image, no command or no program")
+	}
+	if j.Tests == "" && j.Kind == Checker {
+		wrong("a checker needs the directory of the tests")
+	}
+	if j.Tests != "" && !filepath.IsAbs(j.Tests) {
+		wrong("the judge's tests are at %q, expected an absolute path", j.Tests)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,445 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evalhost/evalhost/services/internal/cgroup"
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+	"github.com/evalhost/evalhost/shim/wire"
+	"github.com/evalhost/evalhost/shim/wire/nonce"
+)
+
+const (
+	// prepareDeadline bounds everything before go (decisions 10).
+	prepareDeadline = 30 * time.Second
+	// drainDeadline bounds what is left to read after the container is gone.
+	drainDeadline = 30 * time.Second
+	// decidedGrace is how long a program whose answer is settled may still end by itself. Most wrong answers come from
+	// programs that are about to end: then the run has its own exit code and its own measurement, whichever way the
+	// reader and the program happen to be scheduled. A program that goes on is stopped.
+	decidedGrace = lookEvery
+	// reportLimit is more than any report.
+	reportLimit = 64 << 10
+)
+
+// Prepared is a judged run whose container waits at the barrier: the shim's opening of its output.
+type Prepared struct {
+	job  *Job
+	run  Run
+	dir  string // this run's scratch
+	sub  *contained
+	peer *beside // the judge; nil without one
+
+	nonce  string
+	report *reportReader
+
+	mu     sync.Mutex
+	going  bool
+	closed bool
+}
+
+// Prepare makes and starts the container of a judged run, and makes its judge's. Nothing of the submission runs before
+// Go. An error leaves nothing behind but what a sweep removes.
+func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
+	if err := r.check(j.box.Lanes()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
+	defer cancel()
+	p := &Prepared{job: j, run: r, nonce: nonce.New()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	if p.dir, err = j.mkdir("run-" + shortID()); err != nil {
+		return nil, err
+	}
+	channels, err := p.makeChannels()
+	if err != nil {
+		return nil, err
+	}
+	in := ""
+	if r.Input != nil {
+		if in, err = p.copyInput(); err != nil {
+			return nil, err
+		}
+	}
+	program, err := j.place(r.Program, r.Lane)
+	if err != nil {
+		return nil, err
+	}
+	cpuset := j.box.cfg.Lanes[r.Lane].Cpuset
+	p.sub, err = j.box.contain(ctx, r.Image, cpuset, func(s step) engine.Spec {
+		return judgedProfile(s, judged{
+			command: r.Command, memory: r.Limits.Memory, nonce: p.nonce, shim: j.shim,
+			program: program, channels: channels, input: in, test: r.Test,
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Judge != nil {
+		if p.peer, err = p.prepareJudge(ctx, cpuset); err != nil {
+			return nil, err
+		}
+	}
+	// The report's reader is there before the shim is: a shim that fails early must find somebody to tell.
+	if p.report, err = readReport(filepath.Join(channels, filepath.Base(wire.ReportPath))); err != nil {
+		return nil, err
+	}
+	if err := p.sub.start(ctx, DeadlinesFor(r.Limits.Time).Cap); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// makeChannels makes the channels of the judged container, in a directory that is mounted into no other. They are root's
+// and closed to everybody else: the shim opens them as root, and the submission has them as descriptors only.
+func (p *Prepared) makeChannels() (string, error) {
+	dir, err := p.job.mkdir(filepath.Base(p.dir), "run")
+	if err != nil {
+		return "", err
+	}
+	channels := map[string]os.FileMode{wire.StdoutPath: 0o600, wire.ReportPath: 0o600}
+	if p.run.Input == nil {
+		// Readable by everybody, so that an interactive program may open /dev/stdin by name, and writable by root only.
+		channels[wire.StdinPath] = 0o644
+	}
+	for path, mode := range channels {
+		if err := makeFIFO(filepath.Join(dir, filepath.Base(path)), mode); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// copyInput makes this run's own copy of the test's input (decisions 7).
+func (p *Prepared) copyInput() (string, error) {
+	dir, err := p.job.mkdir(filepath.Base(p.dir), "in")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, p.run.Test+".in")
+	return path, writeFile(path, p.run.Input, 0o444)
+}
+
+// Go lets the submission run and returns when it, and its judge, have ended. It can be called once.
+func (p *Prepared) Go(ctx context.Context) (RunOutcome, error) {
+	p.mu.Lock()
+	first := !p.going && !p.closed
+	p.going = true
+	p.mu.Unlock()
+	if !first {
+		return RunOutcome{}, errors.New("sandbox: a run can go once, and not after it was closed")
+	}
+	// Never two submissions at once in a lane: they would measure each other.
+	lane := p.job.box.lanes[p.run.Lane]
+	select {
+	case lane <- struct{}{}:
+		defer func() { <-lane }()
+	case <-ctx.Done():
+		return RunOutcome{}, ctx.Err()
+	}
+	select {
+	case <-p.sub.exited:
+		return RunOutcome{}, p.endedEarly()
+	default:
+	}
+	if p.peer != nil {
+		// Before the submission's clock begins: a container's start is our time and not the participant's, and it would
+		// be noise on the lane.
+		if err := p.peer.c.start(ctx, p.peer.bound); err != nil {
+			return RunOutcome{}, err
+		}
+	}
+	g := &going{Prepared: p, ended: make(chan struct{}), relayed: make(chan struct{}), since: time.Now()}
+	return g.run(ctx)
+}
+
+// endedEarly explains a container that was gone before go.
+func (p *Prepared) endedEarly() error {
+	said := p.report.join(p.nonce)
+	_, err := p.sub.ending.result()
+	why := "its shim said nothing"
+	if said.Failure != "" {
+		why = "its shim said: " + said.Failure
+	}
+	return errors.Join(fmt.Errorf("sandbox: the container %s ended with exit code %d before its run began; %s; nothing is known "+
+		"about the submission", p.sub.name, p.sub.code, why), err)
+}
+
+// Close removes what the run made: containers, homes, channels. Safe to call twice and in every state; what it cannot
+// remove is in its error and is swept later.
+func (p *Prepared) Close() error {
+	p.mu.Lock()
+	again := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if again {
+		return nil
+	}
+	ctx := context.Background()
+	var errs [2]error
+	var both sync.WaitGroup
+	if p.sub != nil {
+		both.Go(func() { errs[0] = p.sub.remove(ctx) })
+	}
+	if p.peer != nil {
+		both.Go(func() { errs[1] = p.peer.c.remove(ctx) })
+	}
+	both.Wait()
+	if p.report != nil {
+		p.report.close()
+	}
+	err := errors.Join(errs[:]...)
+	if p.dir != "" {
+		err = errors.Join(err, os.RemoveAll(p.dir))
+	}
+	return err
+}
+
+// going is a run between go and its end.
+type going struct {
+	*Prepared
+
+	since time.Time
+	zero  cgroup.Reading
+	moved atomic.Int64
+
+	relay    relay
+	relayErr error
+	relayed  chan struct{} // closed when the relay is done, after which relay and relayErr can be read
+	ended    chan struct{} // closed at the submission's end: the end of its output, or its stop
+	endOnce  sync.Once
+	grace    *time.Timer
+}
+
+// run does everything from go to the outcome. Whatever it starts has ended when it returns.
+func (g *going) run(ctx context.Context) (RunOutcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	deadlines := DeadlinesFor(g.Prepared.run.Limits.Time)
+
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+
+	var judge JudgeOutcome
+	var judgeErr error
+	if g.peer != nil {
+		tasks.Go(func() {
+			judge, judgeErr = g.peer.run(ctx, g)
+			if judgeErr != nil {
+				g.sub.ending.fail(judgeErr)
+			}
+		})
+	}
+	var err error
+	if g.zero, err = g.sub.zero(); err != nil {
+		return RunOutcome{}, err
+	}
+	out, err := openInlet(filepath.Join(g.dir, "run", filepath.Base(wire.StdoutPath)))
+	if err != nil {
+		return RunOutcome{}, err
+	}
+	defer out.Close()
+	// The barrier is open. From here on the submission's time is counted.
+	g.since = time.Now()
+	g.relay = relay{limit: outputCap, target: g.target(), enough: g.enough, moved: &g.moved}
+	tasks.Go(func() { g.carry(ctx, out) })
+
+	watching := &watch{Deadlines: deadlines}
+	stop, err := g.sub.supervise(ctx, watching, g.since, g.zero, func() verdict.Bytes { return verdict.Bytes(g.moved.Load()) })
+	wall := time.Since(g.since)
+	g.endNow()
+	if g.grace != nil {
+		g.grace.Stop()
+	}
+	if err != nil {
+		return RunOutcome{}, err
+	}
+	o, err := g.outcome(ctx, stop)
+	if err != nil {
+		return RunOutcome{}, err
+	}
+	o.Wall, o.Deadlines = wall, deadlines
+	result := RunOutcome{Outcome: o, OutputBytes: g.relay.total}
+	if g.peer != nil {
+		tasks.Wait() // bounded by the judge's own clock
+		if judgeErr != nil {
+			return RunOutcome{}, judgeErr
+		}
+		result.Judge = &judge
+	}
+	return result, nil
+}
+
+// target is where the output goes.
+func (g *going) target() func([]byte) bool {
+	if g.peer != nil {
+		return func(p []byte) bool {
+			g.peer.queue.push(p)
+			return false
+		}
+	}
+	return g.Prepared.run.Output.Write
+}
+
+// enough takes the relay's wish that the run be stopped.
+func (g *going) enough(stop Stop) {
+	if stop == Decided {
+		g.grace = time.AfterFunc(decidedGrace, func() { g.sub.ending.choose(Decided) })
+		return
+	}
+	g.endNow()
+	if g.peer != nil {
+		g.peer.queue.end()
+	}
+	g.sub.ending.choose(stop)
+}
+
+// endNow marks the submission's end for the judge's clock.
+func (g *going) endNow() { g.endOnce.Do(func() { close(g.ended) }) }
+
+// carry relays the output from its first byte to its last.
+func (g *going) carry(ctx context.Context, out *inlet) {
+	defer close(g.relayed)
+	defer g.endNow()
+	if g.peer != nil {
+		defer g.peer.queue.end()
+	}
+	release := out.stopOn(ctx)
+	defer release()
+	g.relayErr = out.await(ctx, g.sub.exited, openDeadline)
+	if g.relayErr == nil {
+		g.relayErr = g.relay.copyAll(out)
+	}
+	if g.relayErr != nil {
+		g.sub.ending.fail(g.relayErr)
+	}
+}
+
+// outcome reads what is left to read of a submission that has ended, and settles it.
+func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
+	if !isClosedWithin(g.relayed, drainDeadline) {
+		return Outcome{}, fmt.Errorf("sandbox: the container %s is gone and its output does not end within %v", g.sub.name, drainDeadline)
+	}
+	r, err := g.sub.read(ctx, g.zero)
+	if err != nil {
+		return Outcome{}, err
+	}
+	said := g.report.join(g.nonce)
+	r.report, r.failure = said.Report, said.Failure
+	if len(bytes.TrimSpace(said.Rest)) > 0 {
+		g.job.box.log.Warn("the report channel carried bytes that are no report", "container", g.sub.name, "bytes", len(said.Rest))
+	}
+	o, err := settle(stop, g.sub.code, r)
+	if err != nil {
+		return Outcome{}, errors.Join(err, g.relayErr)
+	}
+	if g.relayErr != nil {
+		return Outcome{}, g.relayErr
+	}
+	if o.Report != nil && o.Home != nil && *o.Home-*o.Report > reportGap {
+		g.job.box.log.Warn("the home's processor time is far above the shim's report: either starting a container costs more "+
+			"here than was ever measured, or a report was forged", "container", g.sub.name, "home", *o.Home, "report", *o.Report)
+	}
+	o.Capped = g.relay.capped
+	return o, nil
+}
+
+// reportReader reads a run's report channel from before the shim is started.
+type reportReader struct {
+	in     *inlet
+	cancel context.CancelFunc
+	gone   chan struct{}
+	over   sync.Once
+	done   chan struct{}
+	bytes  []byte // after done
+}
+
+func readReport(path string) (*reportReader, error) {
+	in, err := openInlet(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &reportReader{in: in, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
+	release := in.stopOn(ctx)
+	go func() {
+		defer close(r.done)
+		defer release()
+		if in.await(ctx, r.gone, spareLife) != nil {
+			return
+		}
+		// Past the limit the channel is still drained, so that nobody blocks in a write.
+		r.bytes, _ = io.ReadAll(io.LimitReader(in, reportLimit))
+		_, _ = io.Copy(io.Discard, in)
+	}()
+	return r, nil
+}
+
+// join waits for the end of the channel of a container that is gone, and reads the report.
+func (r *reportReader) join(nonce string) wire.Reading {
+	r.over.Do(func() { close(r.gone) })
+	if !isClosedWithin(r.done, drainDeadline) {
+		r.cancel()
+		<-r.done
+	}
+	return wire.Parse(r.bytes, nonce)
+}
+
+func (r *reportReader) close() {
+	r.cancel()
+	<-r.done
+	_ = r.in.Close()
+}
+
+// testName is the shape of a test's name (spec/judging.md 1.8).
+var testName = regexp.MustCompile(`^[0-9]+[a-z]+$`)
+
+// check refuses a Run that cannot be judged as it is described.
+func (r Run) check(lanes int) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if r.Image == "" || len(r.Command) == 0 {
+		wrong("it names no image or no command")
+	}
+	if !testName.MatchString(r.Test) {
+		wrong("its test is called %q, expected digits and lower-case letters", r.Test)
+	}
+	if r.Limits.Time <= 0 || r.Limits.Memory <= 0 {
+		wrong("its limits are %v and %d bytes, and both must be more than zero", r.Limits.Time, r.Limits.Memory)
+	}
+	if r.Lane < 0 || r.Lane >= lanes {
+		wrong("its lane is %d of %d", r.Lane, lanes)
+	}
+	if (r.Output == nil) == (r.Judge == nil) {
+		wrong("its output must go to either a sink or a judge")
+	}
+	interactive := r.Judge != nil && r.Judge.Kind == Interactor
+	if interactive != (r.Input == nil) {
+		wrong("an interactive run has no input file, and every other run has one")
+	}
+	if r.Judge != nil {
+		if err := r.Judge.check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("sandbox: the run of test %s cannot be made: %w", r.Test, errors.Join(errs...))
+	}
+	return nil
+}
