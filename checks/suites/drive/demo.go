@@ -90,7 +90,7 @@ func (d *drive) demoInGuest(ctx context.Context, bin string) (code int) {
 		args = append(args, path.Join(guestExamples, p))
 	}
 	d.step("judge", func() error {
-		result, err := g.Exec(ctx, guest.Cmd{Args: args, Stdout: d.out, Stderr: d.out, Timeout: 30 * time.Minute})
+		result, err := g.Exec(ctx, guest.Cmd{Args: args, Env: guestEnv(g), Stdout: d.out, Stderr: d.out, Timeout: 30 * time.Minute})
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,14 @@ const (
 // buildWallFactor is how many times longer an emulated machine may take over a build before the wall clock ends it.
 const buildWallFactor = "8"
 
+// guestEnv is the configuration of an emulated guest: its compilers are slow, and only their wall clock is stretched.
+func guestEnv(g *guest.Guest) []string {
+	if g.Emulated() {
+		return []string{"EVALHOST_BUILD_WALL_FACTOR=" + buildWallFactor}
+	}
+	return nil
+}
+
 // suite is a package whose tests carry the build tag "guest". Its testdata/*.c are compiled here, statically, and pushed.
 type suite struct {
 	name string
@@ -119,12 +127,12 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 	result, execErr := g.Exec(ctx, guest.Cmd{
 		Args: []string{path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=40m"},
 		Dir:  guestSuites,
-		Env: []string{
-			"EVALHOST_BIN=" + guestBin,
-			"EVALHOST_EXAMPLES=" + guestExamples,
-			"EVALHOST_TEST_PROGRAMS=" + path.Join(guestPrograms, s.name),
-			"EVALHOST_TEST_VARIANT=" + variant,
-		},
+		Env: append(guestEnv(g),
+			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
+			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
+			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
+			"EVALHOST_TEST_VARIANT="+variant,
+		),
 		Stdout:  in,
 		Stderr:  d.out,
 		Timeout: 41 * time.Minute,
@@ -181,4 +189,3 @@ func pushAll(ctx context.Context, g *guest.Guest, dir string) error {
 	}
 	return nil
 }
-
