@@ -98,6 +98,18 @@ func ParsePressure(content []byte) (time.Duration, error) {
 	return 0, errors.New(`there is no line "some … total=<number>"`)
 }
 
+// ParsePopulated reads the content of cgroup.events: whether a process is in the cgroup or below it.
+func ParsePopulated(content []byte) (bool, error) {
+	n, ok, err := field(content, "populated ")
+	if err != nil {
+		return false, err
+	}
+	if !ok || n > 1 {
+		return false, errors.New(`there is no line "populated 0" or "populated 1"`)
+	}
+	return n == 1, nil
+}
+
 // field finds the line that begins with exactly this prefix, its space included, and reads the number after it.
 func field(content []byte, prefix string) (value uint64, found bool, err error) {
 	for line := range bytes.Lines(content) {
@@ -131,9 +143,11 @@ type Reading struct {
 	Pressure *time.Duration
 	Memory   *MemoryEvents
 	Peak     *verdict.Bytes
+	// Populated says whether any process is in the cgroup or below it.
+	Populated *bool
 }
 
-// Read looks at the four files of the cgroup at dir.
+// Read looks at the files of the cgroup at dir.
 func Read(dir string) (Reading, error) {
 	var r Reading
 	var err error
@@ -147,6 +161,9 @@ func Read(dir string) (Reading, error) {
 		return Reading{}, err
 	}
 	if r.Peak, err = readFile(dir, "memory.peak", ParseBytes); err != nil {
+		return Reading{}, err
+	}
+	if r.Populated, err = readFile(dir, "cgroup.events", ParsePopulated); err != nil {
 		return Reading{}, err
 	}
 	return r, nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -145,6 +146,19 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		})
 	}
 	return cfg, host, nil
+}
+
+// Describe gives everything the daemon would be asked for, as indented JSON, for logs and golden files.
+func (s Spec) Describe() ([]byte, error) {
+	cfg, host, err := s.configs()
+	if err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(struct {
+		Name       string
+		Config     *container.Config
+		HostConfig *container.HostConfig
+	}{s.Name, cfg, host}, "", "  ")
 }
 
 // check refuses a Spec that asks for less than a sandbox.

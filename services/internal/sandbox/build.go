@@ -83,7 +83,6 @@ func (c *contained) runBuild(ctx context.Context, wall time.Duration) (Built, er
 	said := collect(ctx, c, buildOutput, wall)
 	deadlines := untimed(wall)
 	stop, err := c.supervise(ctx, &watch{Deadlines: deadlines}, began, zero, func() verdict.Bytes { return 0 })
-	ended := time.Since(began)
 	flooded, joinErr := said.join(c.name)
 	if err := errors.Join(err, joinErr); err != nil {
 		return Built{}, err
@@ -99,7 +98,7 @@ func (c *contained) runBuild(ctx context.Context, wall time.Duration) (Built, er
 	if err != nil {
 		return Built{}, err
 	}
-	o.Wall, o.Capped, o.Deadlines = ended, flooded, deadlines
+	o.Wall, o.Capped, o.Deadlines = c.wall(began), flooded, deadlines
 	return Built{Outcome: o, Stdout: said.stdout, Stderr: said.stderr}, nil
 }
 

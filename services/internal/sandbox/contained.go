@@ -14,6 +14,9 @@ import (
 )
 
 const (
+	// endTimeout is how long the daemon may take to say that a container has ended after its last process has. It is not
+	// the program's time: no deadline of the step runs meanwhile (C23).
+	endTimeout = 60 * time.Second
 	// killTimeout is how long a container is given to be gone after each of the two ways to kill it.
 	killTimeout = 10 * time.Second
 	// spareLife is added to a step's own deadlines to bound the wait for its end, which normally ends long before.
@@ -26,6 +29,7 @@ type ending struct {
 	mu   sync.Mutex
 	stop Stop
 	err  error
+	at   time.Time
 	done chan struct{}
 }
 
@@ -43,7 +47,7 @@ func (e *ending) settle(stop Stop, err error) {
 	select {
 	case <-e.done:
 	default:
-		e.stop, e.err = stop, err
+		e.stop, e.err, e.at = stop, err, time.Now()
 		close(e.done)
 	}
 }
@@ -129,9 +133,14 @@ func (c *contained) supervise(ctx context.Context, w *watch, since time.Time, ze
 		case <-ctx.Done():
 			c.ending.fail(ctx.Err())
 		case <-ticker.C:
-			l, err := c.look(zero)
+			l, alive, err := c.look(zero)
 			if err != nil {
 				c.ending.fail(err)
+				continue
+			}
+			if !alive {
+				// The daemon has not said so yet, and the time it takes is not the program's.
+				c.ending.choose(OnItsOwn)
 				continue
 			}
 			l.elapsed, l.moved = time.Since(since), moved()
@@ -142,15 +151,15 @@ func (c *contained) supervise(ctx context.Context, w *watch, since time.Time, ze
 	}
 }
 
-// look reads the home, as differences from zero.
-func (c *contained) look(zero cgroup.Reading) (look, error) {
+// look reads the home, as differences from zero. alive is false once no process is left in it.
+func (c *contained) look(zero cgroup.Reading) (l look, alive bool, err error) {
 	now, err := c.home.Read()
 	if err != nil {
-		return look{}, err
+		return look{}, false, err
 	}
-	l := look{pressure: now.Pressure}
+	l.pressure = now.Pressure
 	l.cpu = readings{zero: zero, end: now}.cpu()
-	return l, nil
+	return l, now.Populated == nil || *now.Populated, nil
 }
 
 // finish ends a container whose end was chosen. The choice comes first and the kill after it: a kill inside the choice
@@ -158,9 +167,20 @@ func (c *contained) look(zero cgroup.Reading) (look, error) {
 func (c *contained) finish(ctx context.Context) (Stop, error) {
 	stop, err := c.ending.result()
 	if stop != OnItsOwn {
-		err = errors.Join(err, c.kill(ctx))
+		return stop, errors.Join(err, c.kill(ctx))
 	}
-	return stop, err
+	if !isClosedWithin(c.exited, endTimeout) {
+		return 0, errors.Join(fmt.Errorf("sandbox: the program in the container %s has ended and the daemon does not say so within "+
+			"%v; nothing is said about the submission; look at the daemon's journal", c.name, endTimeout), c.kill(ctx))
+	}
+	return stop, nil
+}
+
+// wall is the time from a moment to the end that was chosen.
+func (c *contained) wall(since time.Time) time.Duration {
+	c.ending.mu.Lock()
+	defer c.ending.mu.Unlock()
+	return max(c.ending.at.Sub(since), 0)
 }
 
 // kill ends everything in the container and waits until it is gone.

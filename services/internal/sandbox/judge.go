@@ -105,7 +105,6 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	})
 
 	stop, err := b.wait(ctx, g.ended)
-	wall := time.Since(began)
 	o := JudgeOutcome{}
 	flooded := false
 	if said != nil {
@@ -129,7 +128,7 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	if o.Outcome, err = settleUnjudged(stop, b.c.code, r); err != nil {
 		return JudgeOutcome{}, err
 	}
-	o.Wall, o.Capped, o.Deadlines = wall, flooded, untimed(b.bound)
+	o.Wall, o.Capped, o.Deadlines = b.c.wall(began), flooded, untimed(b.bound)
 	return o, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,8 +28,6 @@ const (
 	// programs that are about to end: then the run has its own exit code and its own measurement, whichever way the
 	// reader and the program happen to be scheduled. A program that goes on is stopped.
 	decidedGrace = lookEvery
-	// reportLimit is more than any report.
-	reportLimit = 64 << 10
 )
 
 // Prepared is a judged run whose container waits at the barrier: the shim's opening of its output.
@@ -96,7 +93,10 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 		}
 	}
 	// The report's reader is there before the shim is: a shim that fails early must find somebody to tell.
-	if p.report, err = readReport(filepath.Join(channels, filepath.Base(wire.ReportPath))); err != nil {
+	//
+	// A report is the last thing a shim does, so it is the program's end, whenever the daemon notices.
+	report := filepath.Join(channels, filepath.Base(wire.ReportPath))
+	if p.report, err = readReport(report, p.nonce, func() { p.sub.ending.choose(OnItsOwn) }); err != nil {
 		return nil, err
 	}
 	if err := p.sub.start(ctx, DeadlinesFor(r.Limits.Time).Cap); err != nil {
@@ -170,7 +170,7 @@ func (p *Prepared) Go(ctx context.Context) (RunOutcome, error) {
 
 // endedEarly explains a container that was gone before go.
 func (p *Prepared) endedEarly() error {
-	said := p.report.join(p.nonce)
+	said := p.report.join()
 	_, err := p.sub.ending.result()
 	why := "its shim said nothing"
 	if said.Failure != "" {
@@ -223,7 +223,6 @@ type going struct {
 	relayed  chan struct{} // closed when the relay is done, after which relay and relayErr can be read
 	ended    chan struct{} // closed at the submission's end: the end of its output, or its stop
 	endOnce  sync.Once
-	grace    *time.Timer
 }
 
 // run does everything from go to the outcome. Whatever it starts has ended when it returns.
@@ -262,11 +261,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 
 	watching := &watch{Deadlines: deadlines}
 	stop, err := g.sub.supervise(ctx, watching, g.since, g.zero, func() verdict.Bytes { return verdict.Bytes(g.moved.Load()) })
-	wall := time.Since(g.since)
 	g.endNow()
-	if g.grace != nil {
-		g.grace.Stop()
-	}
 	if err != nil {
 		return RunOutcome{}, err
 	}
@@ -274,7 +269,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	if err != nil {
 		return RunOutcome{}, err
 	}
-	o.Wall, o.Deadlines = wall, deadlines
+	o.Wall, o.Deadlines = g.sub.wall(g.since), deadlines
 	result := RunOutcome{Outcome: o, OutputBytes: g.relay.total}
 	if g.peer != nil {
 		tasks.Wait() // bounded by the judge's own clock
@@ -300,7 +295,7 @@ func (g *going) target() func([]byte) bool {
 // enough takes the relay's wish that the run be stopped.
 func (g *going) enough(stop Stop) {
 	if stop == Decided {
-		g.grace = time.AfterFunc(decidedGrace, func() { g.sub.ending.choose(Decided) })
+		time.AfterFunc(decidedGrace, func() { g.sub.ending.choose(Decided) })
 		return
 	}
 	g.endNow()
@@ -340,7 +335,7 @@ func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	said := g.report.join(g.nonce)
+	said := g.report.join()
 	r.report, r.failure = said.Report, said.Failure
 	if len(bytes.TrimSpace(said.Rest)) > 0 {
 		g.job.box.log.Warn("the report channel carried bytes that are no report", "container", g.sub.name, "bytes", len(said.Rest))
@@ -358,53 +353,6 @@ func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
 	}
 	o.Capped = g.relay.capped
 	return o, nil
-}
-
-// reportReader reads a run's report channel from before the shim is started.
-type reportReader struct {
-	in     *inlet
-	cancel context.CancelFunc
-	gone   chan struct{}
-	over   sync.Once
-	done   chan struct{}
-	bytes  []byte // after done
-}
-
-func readReport(path string) (*reportReader, error) {
-	in, err := openInlet(path)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &reportReader{in: in, cancel: cancel, gone: make(chan struct{}), done: make(chan struct{})}
-	release := in.stopOn(ctx)
-	go func() {
-		defer close(r.done)
-		defer release()
-		if in.await(ctx, r.gone, spareLife) != nil {
-			return
-		}
-		// Past the limit the channel is still drained, so that nobody blocks in a write.
-		r.bytes, _ = io.ReadAll(io.LimitReader(in, reportLimit))
-		_, _ = io.Copy(io.Discard, in)
-	}()
-	return r, nil
-}
-
-// join waits for the end of the channel of a container that is gone, and reads the report.
-func (r *reportReader) join(nonce string) wire.Reading {
-	r.over.Do(func() { close(r.gone) })
-	if !isClosedWithin(r.done, drainDeadline) {
-		r.cancel()
-		<-r.done
-	}
-	return wire.Parse(r.bytes, nonce)
-}
-
-func (r *reportReader) close() {
-	r.cancel()
-	<-r.done
-	_ = r.in.Close()
 }
 
 // testName is the shape of a test's name (spec/judging.md 1.8).
