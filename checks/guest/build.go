@@ -266,7 +266,7 @@ func script(ctx context.Context, root, path string, args ...string) error {
 }
 
 // tools are the programs of the building machine, by the package that brings them.
-var tools = map[string]string{"mmdebstrap": "mmdebstrap", "mkfs.ext4": "e2fsprogs", "tar": "tar", "unshare": "util-linux", "xz": "xz-utils"}
+var tools = map[string]string{"mmdebstrap": "mmdebstrap", "mkfs.ext4": "e2fsprogs", "tar": "tar", "xz": "xz-utils"}
 
 // needTools installs what the building machine lacks.
 func needTools(ctx context.Context, log io.Writer) error {
