@@ -159,7 +159,7 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
 		return err
 	}
 	defer driver.Close()
-	home, err := driver.Open(ctx, cgroup.NewName("probe"+strconv.Itoa(os.Getpid())))
+	home, err := driver.Open(ctx, cgroup.NewName("cli-probe"+strconv.Itoa(os.Getpid())))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,143 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/problem"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
+)
+
+// judging is a judging program, built.
+type judging struct {
+	kind      sandbox.JudgeKind
+	toolchain langimages.Toolchain
+	image     string
+	program   *sandbox.Program
+	// tests is what it sees at /in; empty for nothing.
+	tests string
+}
+
+// declared returns the judging program a package declares; the kind is 0 when it declares none.
+func declared(p *problem.Problem) (sandbox.JudgeKind, *problem.Source) {
+	switch {
+	case p.Checker != nil:
+		return sandbox.Checker, p.Checker
+	case p.Interactor != nil:
+		return sandbox.Interactor, p.Interactor
+	}
+	return 0, nil
+}
+
+// Needs returns the keys of the images that judging a problem in these toolchains needs.
+func Needs(p *problem.Problem, table *langimages.Table, toolchains ...langimages.Toolchain) ([]string, error) {
+	keys := map[string]bool{}
+	var ordered []string
+	add := func(key string) {
+		if !keys[key] {
+			keys[key] = true
+			ordered = append(ordered, key)
+		}
+	}
+	if _, source := declared(p); source != nil {
+		toolchain, ok := table.Resolve(source.Language)
+		if !ok {
+			return nil, failure(fmt.Errorf("%q is no language", source.Language), "looking at the judging program %s", source.Path)
+		}
+		add(toolchain.Image)
+	}
+	for _, toolchain := range toolchains {
+		add(toolchain.Image)
+	}
+	return ordered, nil
+}
+
+// buildJudging builds the judging program in a job of its own and takes the program out of it.
+func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source *problem.Source) (_ *judging, err error) {
+	toolchain, ok := b.Table.Resolve(source.Language)
+	if !ok {
+		return nil, fmt.Errorf("%q is no language", source.Language)
+	}
+	image, err := b.image(toolchain)
+	if err != nil {
+		return nil, err
+	}
+	code, err := b.problem.ReadSource(source.Path)
+	if err != nil {
+		return nil, err
+	}
+	job, err := b.Box.OpenJob(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer b.closeJob(job)
+	built, err := job.Build(ctx, sandbox.Build{
+		Kind: sandbox.JudgeBuild, Image: image, Command: toolchain.Build,
+		SourceName: toolchain.Source, Source: code, Artifact: toolchain.Artifact,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if built.Stop != sandbox.OnItsOwn || built.ExitCode != 0 || built.Program == nil {
+		return nil, errors.New("it does not build: " + judgeBuildFailure(built))
+	}
+	program, err := b.takeOut(built.Program)
+	if err != nil {
+		return nil, err
+	}
+	made := &judging{kind: kind, toolchain: toolchain, image: image, program: program}
+	made.tests, err = testsDir(b.problem, kind)
+	return made, err
+}
+
+// takeOut copies a program out of the job that built it.
+func (b *Bench) takeOut(p *sandbox.Program) (*sandbox.Program, error) {
+	dir, err := os.MkdirTemp(b.Products, "judging-")
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(p.Path())
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, p.Name())
+	if err := os.WriteFile(path, content, 0o555); err != nil {
+		return nil, err
+	}
+	return sandbox.ProgramAt(path)
+}
+
+// testsDir is the directory that a judging program sees at /in. An interactive package may have none.
+func testsDir(p *problem.Problem, kind sandbox.JudgeKind) (string, error) {
+	dir := filepath.Join(p.Dir, "tests")
+	if _, err := os.Stat(dir); err != nil {
+		if kind == sandbox.Interactor && errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return "", err
+	}
+	return dir, nil
+}
+
+// judgeBuildFailure says why a judging program has no program: its compiler's standard error and nothing else.
+func judgeBuildFailure(built sandbox.Built) string {
+	var parts []string
+	switch {
+	case built.TooLarge:
+		parts = append(parts, "what was built is too large")
+	case built.Stop != sandbox.OnItsOwn:
+		parts = append(parts, stoppedLine(built.Outcome))
+	default:
+		parts = append(parts, fmt.Sprintf("exit code %d", built.ExitCode))
+	}
+	if len(built.Stderr) > 0 {
+		parts = append(parts, text(built.Stderr))
+	}
+	return strings.Join(parts, ": ")
+}
