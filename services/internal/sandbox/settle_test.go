@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalhost/evalhost/services/internal/cgroup"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+	"github.com/evalhost/evalhost/shim/wire"
+)
+
+func TestWhatAJudgedRunIsChargedFollowsTheGapRule(t *testing.T) {
+	none := time.Duration(-1)
+	at := func(d time.Duration) *time.Duration {
+		if d == none {
+			return nil
+		}
+		return &d
+	}
+	for name, test := range map[string]struct{ report, home, want time.Duration }{
+		"a gap within the tolerance believes the report":        {221 * ms, 271 * ms, 221 * ms},
+		"exactly one second still does":                         {200 * ms, 1200 * ms, 200 * ms},
+		"past it the home minus one second is charged":          {200 * ms, 1201 * ms, 201 * ms},
+		"a forged report of nothing is charged what was burnt":  {0, 5 * time.Second, 4 * time.Second},
+		"a report above the home is believed":                   {300 * ms, 200 * ms, 300 * ms},
+		"equal readings":                                        {300 * ms, 300 * ms, 300 * ms},
+		"a home below one second never makes a negative charge": {0, 500 * ms, 0},
+		"without a home the report stands alone":                {200 * ms, none, 200 * ms},
+		"without a report the home does, and nothing is taken":  {none, 3 * time.Second, 3 * time.Second},
+		"without both nothing was measured":                     {none, none, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := charge(at(test.report), at(test.home))
+			if (got == nil) != (test.want == none) || got != nil && *got != test.want {
+				t.Errorf("charge = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAMemoryKillNeedsTheLimitToHaveBeenReached(t *testing.T) {
+	events := func(oom, kill uint64) *cgroup.MemoryEvents { return &cgroup.MemoryEvents{OOM: oom, OOMKill: kill} }
+	for name, test := range map[string]struct {
+		events *cgroup.MemoryEvents
+		flag   bool
+		want   bool
+		host   bool
+	}{
+		"nothing happened":                             {events(0, 0), false, false, false},
+		"the kernel says so":                           {events(1, 2), false, true, false},
+		"both say so":                                  {events(1, 1), true, true, false},
+		"only the runtime says so":                     {events(0, 0), true, true, false},
+		"the runtime says so and nothing can be read":  {nil, true, true, false},
+		"nothing can be read":                          {nil, false, false, false},
+		"the limit was reached and nobody was killed":  {events(845, 0), false, false, false},
+		"C05: the host's own killer is no verdict":     {events(0, 1), false, false, true},
+		"C05: and the runtime's flag does not make it": {events(0, 1), true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := killedForMemory(test.events, test.flag)
+			if got != test.want || errors.Is(err, errHostMemory) != test.host || (err != nil) != test.host {
+				t.Errorf("killedForMemory = %v, %v; want %v, the host's fault %v", got, err, test.want, test.host)
+			}
+		})
+	}
+}
+
+// reading makes a home's reading.
+func reading(cpu time.Duration, oom, kill uint64) cgroup.Reading {
+	return cgroup.Reading{
+		CPU:    &cgroup.CPUStat{Usage: cpu},
+		Memory: &cgroup.MemoryEvents{OOM: oom, OOMKill: kill},
+		Peak:   ptr(90 * verdict.MiB),
+	}
+}
+
+func TestEverythingIsCountedFromGo(t *testing.T) {
+	r := readings{
+		zero: reading(700*ms, 3, 3), end: reading(900*ms, 3, 3),
+		report: &wire.Report{CPU: 150 * ms, Peak: 4096},
+	}
+	o, err := settle(OnItsOwn, 7, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Stop != OnItsOwn || o.ExitCode != 7 || *o.Home != 200*ms || *o.Report != 150*ms || *o.CPU != 150*ms || *o.Peak != 4096 {
+		t.Errorf("outcome %+v, home %v, report %v, charged %v, peak %v", o, *o.Home, *o.Report, *o.CPU, *o.Peak)
+	}
+}
+
+func TestMemoryOutranksEveryOtherStop(t *testing.T) {
+	for stop := OnItsOwn; stop <= Decided; stop++ {
+		o, err := settle(stop, 137, readings{zero: reading(0, 0, 0), end: reading(ms, 1, 2)})
+		if err != nil || o.Stop != Memory {
+			t.Errorf("%v: outcome %v, %v; want memory", stop, o.Stop, err)
+		}
+		if o, err := settleUnjudged(stop, 137, readings{zero: reading(0, 0, 0), end: reading(ms, 1, 1)}); err != nil || o.Stop != Memory {
+			t.Errorf("%v of a build: outcome %v, %v; want memory", stop, o.Stop, err)
+		}
+	}
+}
+
+func TestC04AMemoryKillNeedsNoReport(t *testing.T) {
+	o, err := settle(OnItsOwn, 137, readings{zero: reading(0, 0, 0), end: reading(50*ms, 1, 1)})
+	if err != nil || o.Stop != Memory || *o.CPU != 50*ms || o.Peak != nil {
+		t.Errorf("outcome %+v, %v", o, err)
+	}
+}
+
+func TestARunThatEndedByItselfOwesAReport(t *testing.T) {
+	_, err := settle(OnItsOwn, 125, readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), failure: "open /in/1a.in: no such file"})
+	if err == nil || !strings.Contains(err.Error(), "open /in/1a.in") || !strings.Contains(err.Error(), "125") {
+		t.Errorf("error %v, want the shim's words and the exit code", err)
+	}
+	for stop := TimeLimit; stop <= Decided; stop++ {
+		if stop == NeverStarted || stop == Memory {
+			continue
+		}
+		if o, err := settle(stop, 137, readings{zero: reading(0, 0, 0), end: reading(3*time.Second, 0, 0)}); err != nil || *o.CPU != 3*time.Second {
+			t.Errorf("%v owes no report and is charged the home: %+v, %v", stop, o, err)
+		}
+	}
+}
+
+func TestThePeakOfAStoppedRunIsTheBoxesBeforeTheKill(t *testing.T) {
+	o, err := settle(TimeLimit, 137, readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), box: ptr(5 * verdict.MiB)})
+	if err != nil || *o.Peak != 5*verdict.MiB {
+		t.Errorf("peak %v, %v", o.Peak, err)
+	}
+}
+
+func TestAPeakOfZeroMeansThatItCouldNotBeRead(t *testing.T) {
+	o, err := settle(OnItsOwn, 0, readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), report: &wire.Report{CPU: ms}})
+	if err != nil || o.Peak != nil {
+		t.Errorf("peak %v, %v; want absent", o.Peak, err)
+	}
+}
+
+func TestAHostThatRunsOutOfMemoryIsNoVerdict(t *testing.T) {
+	r := readings{zero: reading(0, 0, 0), end: reading(ms, 0, 1), oomFlag: true}
+	if _, err := settle(OnItsOwn, 137, r); !errors.Is(err, errHostMemory) {
+		t.Errorf("judged: %v", err)
+	}
+	if _, err := settleUnjudged(OnItsOwn, 137, r); !errors.Is(err, errHostMemory) {
+		t.Errorf("built: %v", err)
+	}
+}
