@@ -84,7 +84,7 @@ type zipped struct {
 	stored  bool
 }
 
-func zipOf(t *testing.T, entries ...zipped) string {
+func zipOf(t testing.TB, entries ...zipped) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	w := zip.NewWriter(&buffer)
@@ -111,14 +111,14 @@ func zipOf(t *testing.T, entries ...zipped) string {
 	return write(t, buffer.Bytes())
 }
 
-func write(t *testing.T, content []byte) string {
+func write(t testing.TB, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "package.zip")
 	must(t, os.WriteFile(path, content, 0o644))
 	return path
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

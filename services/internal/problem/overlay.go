@@ -25,9 +25,6 @@ func ApplyOverlay(config *Config, overlay []byte) (*Config, error) {
 	if over == nil || over.kind != objectKind || len(over.members) == 0 {
 		return config, nil
 	}
-	if err := refuseNull(over, ""); err != nil {
-		return nil, overlayError(err)
-	}
 	kept := *over
 	kept.members = nil
 	for _, m := range over.members {
@@ -36,6 +33,9 @@ func ApplyOverlay(config *Config, overlay []byte) (*Config, error) {
 		default:
 			kept.members = append(kept.members, m)
 		}
+	}
+	if err := refuseNull(&kept, ""); err != nil {
+		return nil, overlayError(err)
 	}
 	result, err := newConfig(merge(config.root, &kept), config.expected)
 	if err != nil {

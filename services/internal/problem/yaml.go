@@ -19,8 +19,9 @@ import (
 const (
 	// ConfigName is the one file a package must have, at its root.
 	ConfigName = "config.yml"
-	// maxConfigBytes is far above the longest honest config.yml.
-	maxConfigBytes = verdict.MiB
+	// maxConfigBytes is far above the longest honest config.yml: as many groups as a package can have tests for, and a line of
+	// comment for each.
+	maxConfigBytes = 512 * verdict.KiB
 )
 
 // readYAML reads one YAML 1.2 document into a node. Only what a configuration needs is read: anchors, aliases, merge
