@@ -19,7 +19,11 @@ var disk = requirement{
 	why:   "a disk that fills up while judging fails the job: no verdict can be given",
 	needs: "scratch",
 	look: func(_ context.Context, m *Machine) finding {
-		free, err := m.Free(m.Scratch)
+		dir, err := nearest(m.Scratch)
+		if err != nil {
+			return failed(err.Error(), "see that it stays")
+		}
+		free, err := m.Free(dir)
 		cure := "free space on the file system of " + m.Scratch + ", or set EVALHOST_SCRATCH to a larger one"
 		switch {
 		case err != nil:

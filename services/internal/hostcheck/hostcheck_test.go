@@ -281,6 +281,13 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, followers); diff != "" {
 		t.Errorf("followers (-want +got):\n%s", diff)
 	}
+	var text bytes.Buffer
+	if err := report.WriteFailures(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(text.String(), "FAILED") != 1 || !strings.Contains(text.String(), "systemctl start docker") {
+		t.Errorf("what stands in the way:\n%s", text.String())
+	}
 }
 
 func TestTheErrorOfOpeningTheSocketNamesTheCure(t *testing.T) {

@@ -29,7 +29,7 @@ type Machine struct {
 	Bus func(context.Context) (string, error)
 	// Probe makes a home for a run, limits it, reads it and removes it, with the daemon's driver.
 	Probe func(ctx context.Context, driver string) error
-	// Scratch is the directory that runs are made in. It may be missing: it is made.
+	// Scratch is the directory that runs are made in. It may be missing: then its file system is looked at.
 	Scratch string
 	// Shim is the path of the shim's executable.
 	Shim string

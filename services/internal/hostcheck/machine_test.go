@@ -47,7 +47,7 @@ func goodMachine(t *testing.T) *Machine {
 		},
 		Bus:     func(context.Context) (string, error) { return "the system bus", nil },
 		Probe:   func(context.Context, string) error { return nil },
-		Scratch: filepath.Join(root, "scratch"),
+		Scratch: filepath.Join(root, "scratch", "below"),
 		Free:    func(string) (verdict.Bytes, error) { return 20 * verdict.GiB, nil },
 		Execute: func(context.Context, string) error { return nil },
 		Images: []Image{

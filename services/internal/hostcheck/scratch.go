@@ -2,7 +2,10 @@ package hostcheck
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -11,16 +14,34 @@ var scratch = requirement{
 	asked: "a scratch directory that executables can be started from",
 	why:   "compiled programs and the shim are mounted into containers from there",
 	look: func(ctx context.Context, m *Machine) finding {
-		if strings.HasPrefix(m.Scratch+"/", "/run/") {
+		if strings.HasPrefix(m.Scratch+"/", "/run/") || strings.HasPrefix(m.Scratch+"/", "/var/run/") {
 			return failed(m.Scratch+" is below /run", "set EVALHOST_SCRATCH to a directory on a disk, such as /var/lib/evalhost/scratch")
 		}
-		if err := os.MkdirAll(m.Scratch, 0o711); err != nil {
+		dir, err := nearest(m.Scratch)
+		if err != nil {
 			return failed(err.Error(), "make it, or set EVALHOST_SCRATCH to a directory that can be written")
 		}
-		if err := m.Execute(ctx, m.Scratch); err != nil {
-			return failed("an executable in "+m.Scratch+" cannot be started: "+err.Error(),
+		if err := m.Execute(ctx, dir); err != nil {
+			return failed("an executable in "+dir+" cannot be started: "+err.Error(),
 				"mount it without noexec, or set EVALHOST_SCRATCH to a directory elsewhere")
 		}
-		return met("executables start from " + m.Scratch)
+		return met("executables start from " + dir)
 	},
+}
+
+// nearest returns the directory itself, or the nearest one above it where it does not exist yet: asking must not make it.
+func nearest(dir string) (string, error) {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+			dir = filepath.Dir(dir)
+		case err != nil:
+			return "", err
+		case !info.IsDir():
+			return "", errors.New(dir + " is not a directory")
+		default:
+			return dir, nil
+		}
+	}
 }

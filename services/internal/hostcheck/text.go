@@ -39,11 +39,13 @@ func (r Result) text(b *strings.Builder) {
 	fmt.Fprintf(b, "         asked: %s\n         why:   %s\n         cure:  %s\n", r.Asked, r.Why, r.Cure)
 }
 
-// WriteFailures prints only what stands in the way.
+// WriteFailures prints only what stands in the way, without what merely follows from it.
 func (r Report) WriteFailures(w io.Writer) error {
 	var b strings.Builder
 	for _, result := range r.Failed() {
-		result.text(&b)
+		if result.Because == "" {
+			result.text(&b)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -28,7 +28,7 @@ func TestACorrectProgramIsAccepted(t *testing.T) {
 	if j.Verdict != verdict.Accepted || j.Sheet.Score != 100 || statuses(j) != "0a OK, 1a OK, 2a OK" {
 		t.Errorf("%s, %v points, %s", j.Verdict, j.Sheet.Score, statuses(j))
 	}
-	if got := j.Tests[0]; got.TimeMs != 3 || got.Memory == nil || *got.Memory != verdict.MiB {
+	if got := j.Tests[0]; !got.Ran || got.TimeMs != 3 || got.Memory == nil || *got.Memory != verdict.MiB {
 		t.Errorf("the first test: %+v", got)
 	}
 	want := []Event{{Compiling, "", 0, 3}, {Testing, "0a", 1, 3}, {Testing, "1a", 2, 3}, {Testing, "2a", 3, 3}}
@@ -143,7 +143,7 @@ func TestWhatIsObjectedToBeforeTheBuildRunsNothing(t *testing.T) {
 				note = "Compilation error"
 			}
 			for _, tested := range j.Tests {
-				if tested.Status != verdict.Error || tested.Note != note || tested.TimeMs != 0 || tested.Memory != nil {
+				if tested.Status != verdict.Error || tested.Note != note || tested.Ran || tested.TimeMs != 0 || tested.Memory != nil {
 					t.Errorf("a test that was not run: %+v", tested)
 				}
 			}

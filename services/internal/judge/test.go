@@ -22,6 +22,8 @@ type Tested struct {
 	Reason     verdict.Reason
 	Percentage int
 	Note       string
+	// Ran says that the program was run; otherwise it did not come so far.
+	Ran bool
 	// TimeMs is the processor time charged, rounded up; 0 when nothing ran.
 	TimeMs int64
 	// Memory is the peak; nil when it was not measured or nothing ran.
@@ -87,7 +89,7 @@ func (b *Bench) test(ctx context.Context, job Job, c candidate, t problem.Test, 
 	}
 	return Tested{
 		Name: t.Name, Group: t.Group, Status: decided.status, Reason: decided.reason, Percentage: decided.percentage,
-		Note: decided.note, TimeMs: timeMs, Memory: outcome.Peak, Wall: outcome.Wall,
+		Note: decided.note, Ran: true, TimeMs: timeMs, Memory: outcome.Peak, Wall: outcome.Wall,
 	}, nil
 }
 

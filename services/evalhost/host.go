@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/hostcheck"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
+)
+
+// host is this machine: locked, found fit and ready to judge.
+type host struct {
+	box    *sandbox.Sandbox
+	images map[string]string // the daemon's ids of the proved images, by key
+
+	log      *slog.Logger
+	client   *engine.Client
+	unlock   func()
+	messages io.Writer
+}
+
+// openHost waits until nobody else judges on this machine, asks whether it is fit, and opens the sandbox. Keys are the
+// images that will be needed. What is wrong here is wrong with the machine; the cure is in the message.
+func openHost(ctx context.Context, s settings, keys []string, messages io.Writer) (_ *host, err error) {
+	if uid := os.Geteuid(); uid != 0 {
+		return nil, unfit(fmt.Errorf("running as user id %d; run it as root, for example with sudo: only root can make the "+
+			"cgroups that limit and measure a run", uid))
+	}
+	h := &host{
+		messages: messages,
+		log:      slog.New(slog.NewTextHandler(messages, &slog.HandlerOptions{Level: s.logLevel})),
+	}
+	defer func() {
+		if err != nil {
+			h.close()
+			if ctx.Err() == nil {
+				err = unfit(err)
+			}
+		}
+	}()
+	if h.unlock, err = lockHost(ctx, hostLock, messages); err != nil {
+		return nil, err
+	}
+	if h.images, err = findFit(ctx, s, keys, messages); err != nil {
+		return nil, err
+	}
+	if h.client, err = engine.Connect(ctx, engine.Options{Host: s.dockerHost}); err != nil {
+		return nil, err
+	}
+	h.box, err = sandbox.Open(ctx, h.client, sandbox.Config{
+		Instance: newInstance(), Scratch: s.scratch, Shim: s.shim, CgroupRoot: s.cgroupRoot, Lanes: []sandbox.Lane{{}},
+		BuildWallFactor: s.wallFactor, Log: h.log,
+	})
+	if err == nil && s.wallFactor != 1 {
+		fmt.Fprintf(messages, "evalhost: the wall clock of builds is multiplied by %g (EVALHOST_BUILD_WALL_FACTOR)\n", s.wallFactor)
+	}
+	return h, err
+}
+
+// findFit asks the machine everything and returns the images it proved. What is not met is printed with its cure.
+func findFit(ctx context.Context, s settings, keys []string, messages io.Writer) (map[string]string, error) {
+	machine := hostcheck.Here(s.checked(keys))
+	defer machine.Close()
+	report := hostcheck.Run(ctx, machine)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if !report.Fit {
+		if err := report.WriteFailures(messages); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("this machine is not fit to judge; nothing was judged")
+	}
+	return report.Images, nil
+}
+
+// close gives everything back. What could not be cleaned up is said and changes no outcome: the next start sweeps it.
+func (h *host) close() {
+	var errs []error
+	if h.box != nil {
+		errs = append(errs, h.box.Close(context.Background()))
+	}
+	if h.client != nil {
+		errs = append(errs, h.client.Close())
+	}
+	if h.unlock != nil {
+		h.unlock()
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintf(h.messages, "evalhost: something was left behind and will be removed by the next command: %s\n", oneLine(err))
+	}
+}

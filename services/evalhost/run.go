@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The exit statuses, one meaning each. A verdict of any kind is a success of judging.
+const (
+	exitOK = 0
+	// exitUnexpected: verify judged everything, and a solution got another verdict than its label says.
+	exitUnexpected = 1
+	// exitUsage: the command line, the environment, the package or the source is at fault. Nothing was started.
+	exitUsage = 2
+	// exitInfrastructure: the machinery or a program of the package failed while judging. No verdict.
+	exitInfrastructure = 3
+	// exitUnfit: the machine does not meet a requirement. Nothing was judged.
+	exitUnfit = 4
+	// exitSignal and the signal's number: asked to stop. Everything was cleaned up, no verdict.
+	exitSignal = 128
+)
+
+// command is one row of the table of subcommands.
+type command struct {
+	name, operands, summary string
+	// help is shown by `evalhost help NAME`, below the summary.
+	help string
+	run  func(ctx context.Context, args []string, std stdio) error
+}
+
+// stdio is what a subcommand has of the world besides its arguments.
+type stdio struct {
+	env      []string
+	out, err io.Writer
+}
+
+func commands() []command {
+	return []command{judgeCommand, verifyCommand, checkCommand, toolchainsCommand, versionCommand}
+}
+
+// run runs one subcommand and returns the exit status.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	return conclude(ctx, dispatch(ctx, args, stdio{env, stdout, stderr}), stderr)
+}
+
+// conclude says what went wrong, in one line, and turns it into the exit status.
+func conclude(ctx context.Context, err error, stderr io.Writer) int {
+	if i, ok := asInterrupted(ctx); ok && err != nil {
+		fmt.Fprintf(stderr, "evalhost: %v; there is no verdict, and everything was cleaned up\n", i)
+		return exitSignal + int(i.signal)
+	}
+	var status statusError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		if text := status.Error(); text != "" {
+			fmt.Fprintf(stderr, "evalhost: %s\n", text)
+		}
+		return status.status
+	}
+	fmt.Fprintf(stderr, "evalhost: infrastructure failure, no verdict: %s\n", oneLine(err))
+	return exitInfrastructure
+}
+
+func dispatch(ctx context.Context, args []string, std stdio) error {
+	if len(args) == 0 {
+		usage(std.err)
+		return statusError{status: exitUsage}
+	}
+	name, rest := args[0], args[1:]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		return help(rest, std)
+	}
+	for _, c := range commands() {
+		if c.name == name {
+			err := c.run(ctx, rest, std)
+			if errors.Is(err, flag.ErrHelp) {
+				return help([]string{name}, std)
+			}
+			return err
+		}
+	}
+	return badUse("there is no command %q; `evalhost help` lists them", name)
+}
+
+// statusError carries its own exit status. Every other error is an infrastructure failure: what nobody classified must
+// not read as the user's mistake.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (s statusError) Error() string {
+	if s.err == nil {
+		return ""
+	}
+	return oneLine(s.err)
+}
+func (s statusError) Unwrap() error { return s.err }
+
+// badUse is a mistake in the command line, the environment or the input.
+func badUse(format string, arguments ...any) error {
+	return statusError{exitUsage, fmt.Errorf(format, arguments...)}
+}
+
+// unfit is a requirement that the machine does not meet.
+func unfit(err error) error { return statusError{exitUnfit, err} }
+
+// oneLine keeps an error from spreading over several lines.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "usage: evalhost COMMAND [ARGUMENTS]\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-40s %s\n", strings.TrimSpace(c.name+" "+c.operands), c.summary)
+	}
+	fmt.Fprintf(w, "  %-40s %s\n", "help [COMMAND]", "say more about a command")
+}
+
+func help(args []string, std stdio) error {
+	if len(args) == 0 {
+		usage(std.out)
+		fmt.Fprint(std.out, helpStatus, helpEnvironment)
+		return nil
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			fmt.Fprintf(std.out, "usage: evalhost %s\n\n%s.\n\n%s", strings.TrimSpace(c.name+" "+c.operands), capital(c.summary), c.help)
+			return nil
+		}
+	}
+	return badUse("there is no command %q; `evalhost help` lists them", args[0])
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+const helpStatus = `
+Exit status:
+  0  done; for judge and verify: judged, whatever the verdict
+  1  verify only: judged, but a solution got another verdict than its label says
+  2  bad use or bad input: nothing was started
+  3  infrastructure failure while judging: no verdict
+  4  this machine is not fit to judge: nothing was judged
+  128 and the signal's number: asked to stop; everything was cleaned up, no verdict
+`
+
+// arguments reads flags before, between and after the operands, as people type them; "--" ends the flags.
+func arguments(flags *flag.FlagSet, args []string) (operands []string, err error) {
+	flags.SetOutput(io.Discard)
+	for {
+		if err := flags.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return nil, err
+			}
+			return nil, badUse("%s: %v", flags.Name(), err)
+		}
+		rest := flags.Args()
+		// Parse stops at an operand and behind "--"; only behind "--" is everything an operand.
+		if stopped := len(args) - len(rest); stopped > 0 && args[stopped-1] == "--" {
+			return append(operands, rest...), nil
+		}
+		if len(rest) == 0 {
+			return operands, nil
+		}
+		operands, args = append(operands, rest[0]), rest[1:]
+	}
+}
