@@ -120,7 +120,8 @@ func imageStages(root string, qemu *stage, key func(string, []*stage, func(*keyH
 			k.value("packages", strings.Join(packages, " "))
 			k.value("versions", strings.Join(image.Versions, " "))
 			k.value("env", strings.Join(image.Env, "\n"))
-			k.files(root, "langimages/build/rootfs.sh", "checks/guest/images.go")
+			k.value("layout", imageLayout)
+			k.files(root, "langimages/build/rootfs.sh")
 		}); err != nil {
 			return nil, err
 		}
@@ -136,7 +137,8 @@ func imageStages(root string, qemu *stage, key func(string, []*stage, func(*keyH
 	}
 	tests := &stage{name: "image-tests", needs: []*stage{qemu}}
 	if tests.key, err = key(tests.name, tests.needs, func(k *keyHash) {
-		k.files(root, "checks/guest/images.go", "checks/guest/testimages.go")
+		k.value("layout", imageLayout)
+		k.files(root, "checks/guest/testimages.go")
 	}); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,9 @@ func readDebianImages(root string) (debianImages, error) {
 	return d, nil
 }
 
+// imageLayout changes whenever this file makes something else of the same layer.
+const imageLayout = "1"
+
 const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // imageConfig is the part of an image's configuration that this build sets, in the image format's own spelling.

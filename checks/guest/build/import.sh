@@ -7,6 +7,8 @@ set -eu
 tree=$1 data=$2 archives=$3
 shift 3
 
+# The daemon changes the propagation of its root, which has to be a mount for that.
+mount --bind "$tree" "$tree"
 mount -t proc proc "$tree/proc"
 mount --rbind /sys "$tree/sys"
 mount --rbind /dev "$tree/dev"
@@ -16,7 +18,7 @@ mkdir "$tree/run/data" "$tree/run/archives"
 mount --bind "$data" "$tree/run/data"
 mount --bind "$archives" "$tree/run/archives"
 
-inside() { PATH=/usr/sbin:/usr/bin chroot "$tree" "$@"; }
+inside() { PATH=/usr/sbin:/usr/bin DOCKER_HOST=unix:///run/docker.sock chroot "$tree" "$@"; }
 
 inside dockerd --bridge none --iptables=false --ip6tables=false --storage-driver overlay2 --data-root /run/data \
   --exec-root /run/docker --pidfile /run/docker.pid --host unix:///run/docker.sock --log-level warn "$@" >"$data/../dockerd.log" 2>&1 &
@@ -24,7 +26,7 @@ daemon=$!
 i=0
 until inside docker version >/dev/null 2>&1; do
   i=$((i + 1))
-  if [ "$i" -gt 120 ] || ! kill -0 "$daemon" 2>/dev/null; then
+  if [ "$i" -gt 240 ] || ! kill -0 "$daemon" 2>/dev/null; then
     echo "the daemon that imports the images did not answer; it said:" >&2
     tail -n 20 "$data/../dockerd.log" >&2
     exit 1
