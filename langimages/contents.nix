@@ -1,0 +1,33 @@
+# What stands in each image: what the commands of toolchains.json call, and nothing else.
+{ pkgs }:
+let
+  inherit (pkgs) lib;
+
+  # Judged programs are linked with -static, and the static C library is an output of its own that no compiler searches
+  # unless it is told to.
+  static =
+    compiler:
+    compiler.override (given: {
+      nixSupport = (given.nixSupport or { }) // {
+        cc-ldflags = (given.nixSupport.cc-ldflags or [ ]) ++ [ "-L${lib.getOutput "static" pkgs.glibc}/lib" ];
+      };
+    });
+
+  # A shell that starts quickly: it stands in front of every build and every judged run.
+  shell = pkgs.runCommand "sh" { } ''
+    mkdir -p "$out/bin"
+    ln -s ${lib.getExe pkgs.dash} "$out/bin/sh"
+  '';
+in
+{
+  common = [
+    shell
+    pkgs.coreutils
+    # root and nobody have names, so that asking for one is no error.
+    pkgs.dockerTools.fakeNss
+  ];
+  gcc = [ (static pkgs.gcc) ];
+  clang = [ (static pkgs.clang) ];
+  cpython = [ pkgs.python3 ];
+  pypy = [ pkgs.pypy3 ];
+}

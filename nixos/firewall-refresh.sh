@@ -1,0 +1,59 @@
+#!/bin/sh
+# firewall-refresh.sh FILE: lets out to what FILE names, one "SET HOST PORT" a line: resolver, time or server, a name or
+# an address, and a port. Packet filters know addresses only, so names are looked up here, at the resolvers the rules
+# already let out to, and what was found counts for an hour. A name that cannot be found keeps what it had.
+set -eu
+
+file=$1
+lifetime=1h
+table="inet evalhost"
+failed=0
+
+# element SET ADDRESS PORT: adding what is there already would not prolong it, so it is taken out in the same step.
+element() {
+  case $2 in
+  *:*) family=6 ;;
+  *) family=4 ;;
+  esac
+  case $1 in
+  server) value="$2 . $3" ;;
+  *) value=$2 ;;
+  esac
+  printf 'add element %s %s%s { %s timeout %s }\n' "$table" "$1" "$family" "$value" "$lifetime"
+  printf 'delete element %s %s%s { %s }\n' "$table" "$1" "$family" "$value"
+  printf 'add element %s %s%s { %s timeout %s }\n' "$table" "$1" "$family" "$value" "$lifetime"
+}
+
+# addresses HOST: every address of it once. Of a host without IPv6, getent makes mapped addresses up.
+addresses() {
+  {
+    getent ahostsv4 "$1" || true
+    getent ahostsv6 "$1" || true
+  } | while read -r address _; do
+    case $address in
+    ::ffff:*) ;;
+    *) printf '%s\n' "$address" ;;
+    esac
+  done | sort -u
+}
+
+while read -r set host port; do
+  case $set in
+  "" | "#"*) continue ;;
+  resolver | time | server) ;;
+  *)
+    echo "firewall-refresh: $file: \"$set\" is none of resolver, time and server" >&2
+    exit 1
+    ;;
+  esac
+  found=$(addresses "$host")
+  if [ -z "$found" ]; then
+    echo "firewall-refresh: no address of $host ($set): see whether the declared resolvers answer; what was let out before stays for an hour" >&2
+    failed=1
+    continue
+  fi
+  for address in $found; do
+    element "$set" "$address" "$port"
+  done | nft -f -
+done <"$file"
+exit $failed

@@ -1,0 +1,76 @@
+# The language images: from the store into Docker at boot, compared with what was built, and nothing else beside them.
+{
+  config,
+  lib,
+  pkgs,
+  ...
+}:
+let
+  inherit (lib) mkOption types;
+  cfg = config.services.evalhost;
+  languages = import ../langimages { inherit pkgs; };
+  keys = languages.keysFor cfg.languages;
+
+  load = pkgs.writeShellApplication {
+    name = "evalhost-load-images";
+    runtimeInputs = [
+      config.virtualisation.docker.package
+      pkgs.jq
+    ];
+    text = builtins.readFile ./load-images.sh;
+  };
+in
+{
+  options.services.evalhost.images = {
+    archives = mkOption {
+      type = types.attrsOf types.package;
+      default = lib.genAttrs keys (key: languages.images.${key});
+      defaultText = lib.literalMD "the images of what `languages` offers";
+      example = lib.literalExpression "{ inherit (inputs.evalhost.packages.x86_64-linux) image-gcc; }";
+      description = "The images as archives that Docker can load, by their key in `langimages/toolchains.json`.";
+    };
+    manifest = mkOption {
+      type = types.package;
+      default = languages.manifest keys;
+      defaultText = lib.literalMD "what was built: layers and configuration of every archive";
+      example = lib.literalExpression "./images.json";
+      description = ''
+        What each image must be. An image that Docker holds and that differs in a layer, or in a part of the
+        configuration that has a say in a run, is not judged with.
+      '';
+    };
+  };
+
+  config = lib.mkIf cfg.enable {
+    environment.etc."evalhost/images.json".source = cfg.images.manifest;
+
+    systemd.services.evalhost-images = {
+      description = "Load the language images and compare them with what was built";
+      # Fails closed: the daemon that judges requires this unit, and does not start when an image is another.
+      requires = [ "docker.service" ];
+      after = [ "docker.service" ];
+      before = [ "evalhost-runner.service" ];
+      requiredBy = [ "evalhost-runner.service" ];
+      wantedBy = [ "multi-user.target" ];
+      serviceConfig = {
+        Type = "oneshot";
+        RemainAfterExit = true;
+        ExecStart = lib.escapeShellArgs (
+          [
+            (lib.getExe load)
+            cfg.images.manifest
+          ]
+          ++ lib.mapAttrsToList (key: archive: "${key}=${archive}") cfg.images.archives
+        );
+        # It speaks to Docker's socket and to nothing else.
+        PrivateNetwork = true;
+        PrivateTmp = true;
+        ProtectSystem = "strict";
+        ProtectHome = true;
+        NoNewPrivileges = true;
+        RestrictAddressFamilies = [ "AF_UNIX" ];
+        TimeoutStartSec = "10min";
+      };
+    };
+  };
+}

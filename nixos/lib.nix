@@ -1,0 +1,78 @@
+# Types and readings of values that more than one file of the module needs.
+{ lib }:
+let
+  inherit (lib) types;
+  capture = pattern: text: builtins.match pattern text;
+
+  # "2-5,8" as the list of processors it names.
+  processorsOf =
+    text:
+    lib.concatMap (
+      part:
+      let
+        bounds = map lib.toInt (lib.splitString "-" part);
+      in
+      lib.range (lib.head bounds) (lib.last bounds)
+    ) (lib.splitString "," text);
+
+  # scheme, host and port of a base URL; null where it is none.
+  urlParts =
+    url:
+    let
+      match = capture "(https?)://(\\[[0-9a-fA-F:.]+]|[^]@:/?#[]+)(:([0-9]+))?(/.*)?" url;
+      scheme = lib.elemAt match 0;
+      port = lib.elemAt match 3;
+    in
+    if match == null then
+      null
+    else
+      {
+        inherit scheme;
+        host = lib.removeSuffix "]" (lib.removePrefix "[" (lib.elemAt match 1));
+        port =
+          if port != null then
+            lib.toIntBase10 port
+          else if scheme == "https" then
+            443
+          else
+            80;
+        path = lib.optionalString (lib.elemAt match 4 != null) (lib.elemAt match 4);
+      };
+
+  isV4 = text: capture "[0-9]{1,3}(\\.[0-9]{1,3}){3}" text != null;
+  isV6 = text: lib.hasInfix ":" text && capture "[0-9a-fA-F:.]+" text != null;
+in
+{
+  inherit
+    processorsOf
+    urlParts
+    isV4
+    isV6
+    ;
+  isAddress = text: isV4 text || isV6 text;
+
+  types = {
+    address = types.addCheck types.str (text: isV4 text || isV6 text) // {
+      description = "IPv4 or IPv6 address";
+    };
+    processors = types.strMatching "[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*" // {
+      description = "list of processors such as 2-5,8";
+    };
+    # A file in the store can be read by every process of the host and is copied with every image of it. A path value
+    # (./key) is refused too: the moment it is used it lands in the store.
+    secretPath = lib.mkOptionType {
+      name = "secretPath";
+      description = ''
+        absolute path outside the Nix store, as a string: every process can read the store, so a secret is named by
+        where it is on the host, such as "/var/lib/evalhost/identity.key"'';
+      descriptionClass = "noun";
+      check =
+        value:
+        builtins.isString value
+        && lib.hasPrefix "/" value
+        && !lib.hasPrefix builtins.storeDir value
+        && builtins.getContext value == { };
+      merge = lib.mergeEqualOption;
+    };
+  };
+}

@@ -1,0 +1,152 @@
+# The programs. Each is one Go main package of this tree, built from the same vendored modules.
+{
+  pkgs,
+  version ? "development",
+}:
+let
+  inherit (pkgs) lib;
+  inherit (lib) fileset;
+
+  # What `go mod vendor` writes for go.mod and go.sum, as a NAR hash. checks/nix recomputes it.
+  vendorHash = import ./vendor-hash.nix;
+
+  hasAnyExt = extensions: file: lib.any file.hasExt extensions;
+
+  # Only what the go command reads, so that no change of a document, a unit or a Nix file rebuilds a program.
+  src = fileset.toSource {
+    root = ../.;
+    fileset = fileset.unions [
+      ../go.mod
+      ../go.sum
+      ../services
+      ../shim
+      (fileset.fileFilter (hasAnyExt [
+        "go"
+        "json"
+      ]) ../langimages)
+      # Files that tests hold the code against.
+      (fileset.maybeMissing ./host)
+      (fileset.maybeMissing ../.env.example)
+      (fileset.maybeMissing ../examples)
+      (fileset.maybeMissing ../checks/suites)
+    ];
+  };
+
+  # CGO_ENABLED=0 makes every program static, so that it is the same bytes wherever it is unpacked; -trimpath is what
+  # buildGoModule adds as long as a reference to the compiler is not allowed.
+  program =
+    {
+      name,
+      package,
+      description,
+      ...
+    }@args:
+    pkgs.buildGo126Module (
+      {
+        pname = name;
+        inherit version src vendorHash;
+        subPackages = [ package ];
+        env.CGO_ENABLED = "0";
+        allowGoReference = false;
+        ldflags = [
+          "-s"
+          "-w"
+          "-X main.version=${version}"
+        ];
+        doCheck = false;
+        postInstall = lib.optionalString (baseNameOf package != name) ''
+          mv "$out/bin/${baseNameOf package}" "$out/bin/${name}"
+        '';
+        doInstallCheck = true;
+        # A dynamic loader is something a language image may not have.
+        installCheckPhase = ''
+          runHook preInstallCheck
+          if readelf --program-headers "$out/bin/${name}" | grep -q INTERP; then
+            echo "$out/bin/${name} asks for a dynamic loader" >&2
+            exit 1
+          fi
+          runHook postInstallCheck
+        '';
+        meta = {
+          inherit description;
+          license = lib.licenses.mit;
+          mainProgram = name;
+          platforms = [ "x86_64-linux" ];
+        };
+      }
+      // removeAttrs args [
+        "name"
+        "package"
+        "description"
+      ]
+    );
+
+  # A program joins the host when its directory is there.
+  known = {
+    evalhost = {
+      package = "services/evalhost";
+      description = "Judges programs on this machine, and says whether it can";
+      # The unit tests of the whole tree run once, with the program an operator calls.
+      doCheck = true;
+      checkPhase = ''
+        runHook preCheck
+        go test ./services/... ./shim/... ./langimages/...
+        runHook postCheck
+      '';
+      # The program looks for the shim beside itself first, so that it judges from wherever it is started.
+      postInstall = ''
+        ln -s ${built.aj-shim}/bin/aj-shim "$out/bin/aj-shim"
+      '';
+    };
+    aj-shim = {
+      package = "shim";
+      description = "The first process of every judged container";
+    };
+    evalhost-runner = {
+      package = "services/runner";
+      description = "Claims jobs from a Server, judges them and reports";
+    };
+    evalhost-refserver = {
+      package = "services/refserver";
+      description = "A small Server for trying things out";
+    };
+  };
+  present = lib.filterAttrs (_: known: builtins.pathExists (../. + "/${known.package}/main.go")) known;
+  built = lib.mapAttrs (name: known: program (known // { inherit name; })) present;
+
+  # The suites that need a real host, as static test binaries: they run as root inside the VM checks. A suite is a
+  # package with a file *_guest_test.go; its files of test data stand beside its binary.
+  suites = program {
+    name = "evalhost-suites";
+    package = "services/evalhost";
+    description = "The suites that need a real host, compiled";
+    buildPhase = ''
+      runHook preBuild
+      find shim services checks/suites -name '*_guest_test.go' -printf '%h\n' 2>/dev/null | sort -u > suites
+      while read -r suite; do
+        go test -c -tags guest -o "suite/$suite/suite.test" "./$suite"
+        if [ -d "$suite/testdata" ]; then cp -r "$suite/testdata" "suite/$suite/"; fi
+      done < suites
+      runHook postBuild
+    '';
+    installPhase = ''
+      runHook preInstall
+      mkdir -p "$out/lib/evalhost/suites"
+      if [ -d suite ]; then cp -r suite/. "$out/lib/evalhost/suites/"; fi
+      install -m 0444 suites "$out/lib/evalhost/suites/list"
+      runHook postInstall
+    '';
+    doInstallCheck = false;
+  };
+
+  names = {
+    evalhost = "evalhost";
+    shim = "aj-shim";
+    runner = "evalhost-runner";
+    refserver = "evalhost-refserver";
+  };
+in
+lib.mapAttrs (_: name: built.${name}) (lib.filterAttrs (_: name: built ? ${name}) names)
+// {
+  inherit suites;
+}

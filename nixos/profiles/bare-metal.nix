@@ -1,0 +1,82 @@
+# A machine with a disk: a boot partition, the store, and a scratch partition. What it runs can only be changed from the
+# boot entry "maintenance", which judges nothing.
+{ lib, pkgs, ... }:
+{
+  # Both boot entries see the same disk; only the ordinary one may not write to it.
+  fileSystems = {
+    "/" = {
+      device = "tmpfs";
+      fsType = "tmpfs";
+      options = lib.mkDefault [
+        "mode=0755"
+        "size=50%"
+      ];
+    };
+    "/nix" = {
+      device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-nix";
+      fsType = lib.mkDefault "ext4";
+      options = lib.mkDefault [
+        "ro"
+        "noatime"
+      ];
+      neededForBoot = true;
+    };
+    "/boot" = {
+      device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-boot";
+      fsType = lib.mkDefault "vfat";
+      options = lib.mkDefault [
+        "ro"
+        "umask=0077"
+      ];
+    };
+  };
+  services.evalhost.scratch.device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-scratch";
+
+  boot.loader.systemd-boot = {
+    enable = lib.mkDefault true;
+    # Whoever is at the console must not be able to boot with another first process.
+    editor = false;
+    # What an update leaves to go back to.
+    configurationLimit = lib.mkDefault 5;
+  };
+  boot.loader.efi.canTouchEfiVariables = lib.mkDefault true;
+  boot.initrd.availableKernelModules = [
+    "ahci"
+    "nvme"
+    "sd_mod"
+    "usb_storage"
+    "virtio_blk"
+    "virtio_pci"
+    "virtio_scsi"
+    "xhci_pci"
+  ];
+  # Which firmware a machine needs is known where it is installed: hardware.enableRedistributableFirmware there.
+  hardware.cpu.amd.updateMicrocode = lib.mkDefault true;
+  hardware.cpu.intel.updateMicrocode = lib.mkDefault true;
+
+  specialisation.maintenance.configuration = {
+    system.nixos.tags = [ "maintenance" ];
+    # No daemon, no Docker, no judged program: a machine that can be changed is not one that judges.
+    services.evalhost.enable = lib.mkForce false;
+    fileSystems."/nix".options = lib.mkForce [ "noatime" ];
+    fileSystems."/boot".options = lib.mkForce [ "umask=0077" ];
+
+    nix.settings.experimental-features = [
+      "nix-command"
+      "flakes"
+    ];
+    users.mutableUsers = false;
+    # The keys are the operator's: users.users.root.openssh.authorizedKeys.keys, in the ordinary configuration.
+    users.users.root.hashedPassword = "!";
+    users.allowNoPasswordLogin = true;
+    services.openssh = {
+      enable = true;
+      settings = {
+        PasswordAuthentication = false;
+        KbdInteractiveAuthentication = false;
+        PermitRootLogin = "prohibit-password";
+      };
+    };
+    environment.systemPackages = [ pkgs.gitMinimal ];
+  };
+}

@@ -1,0 +1,87 @@
+# A bootable ISO: a judging host without a disk, told at boot whom it judges for. Either on the kernel command line
+#
+#   evalhost.server=https://judge.example.org/api/v1  evalhost.name=hall-2  evalhost.resolver=192.0.2.53
+#
+# or on a second volume with the label EVALHOST and a file evalhost.env with lines such as
+#
+#   AJ_Server__BaseUrl=https://judge.example.org/api/v1
+#
+# What is missing is said on the console, and nothing is judged until it is there.
+{
+  config,
+  lib,
+  modulesPath,
+  pkgs,
+  ...
+}:
+let
+  base = pkgs.writeText "evalhost-base.env" (
+    lib.concatStrings (
+      lib.mapAttrsToList (key: value: "${key}=${value}\n") config.services.evalhost.environment
+    )
+  );
+  compose = pkgs.writeShellApplication {
+    name = "evalhost-boot-config";
+    runtimeInputs = [
+      pkgs.coreutils
+      pkgs.gnugrep
+      pkgs.gawk
+      pkgs.gnused
+      pkgs.util-linux
+    ];
+    text = builtins.readFile ./boot-config.sh;
+  };
+in
+{
+  imports = [ "${modulesPath}/installer/cd-dvd/iso-image.nix" ];
+
+  isoImage = {
+    makeEfiBootable = true;
+    makeUsbBootable = true;
+  };
+
+  services.evalhost = {
+    enable = true;
+    server.atBoot = true;
+  };
+  networking.hostName = lib.mkDefault "evalhost";
+  system.stateVersion = lib.mkDefault "26.05";
+  boot.kernelParams = [
+    "console=ttyS0,115200"
+    "console=tty0"
+  ];
+
+  environment.etc = {
+    "evalhost/runner.env".source = "/run/evalhost/runner.env";
+    "evalhost/egress".source = "/run/evalhost/egress";
+    "resolv.conf".source = "/run/evalhost/resolv.conf";
+    "systemd/timesyncd.conf.d/evalhost.conf".source = "/run/evalhost/timesyncd.conf";
+  };
+
+  systemd.services.evalhost-boot-config = {
+    description = "Read whom this machine judges for";
+    wants = [ "network-online.target" ];
+    after = [ "network-online.target" ];
+    before = [
+      "evalhost-egress.service"
+      "evalhost-runner.service"
+    ];
+    # Without a Server there is nobody to judge for: the daemon stays off, and the console says why.
+    requiredBy = [ "evalhost-runner.service" ];
+    wantedBy = [ "multi-user.target" ];
+    serviceConfig = {
+      Type = "oneshot";
+      RemainAfterExit = true;
+      ExecStart = "${lib.getExe compose} ${base} /proc/cmdline /dev/disk/by-label/EVALHOST /run/systemd/netif/leases /run/evalhost";
+      ExecStartPost = "${config.systemd.package}/bin/systemctl --no-block try-restart systemd-timesyncd.service";
+      RuntimeDirectory = "evalhost";
+      RuntimeDirectoryPreserve = true;
+      StandardOutput = "journal+console";
+      StandardError = "journal+console";
+    };
+  };
+  # A volume that is plugged in later is read then.
+  services.udev.extraRules = ''
+    SUBSYSTEM=="block", ENV{ID_FS_LABEL}=="EVALHOST", TAG+="systemd", ENV{SYSTEMD_WANTS}+="evalhost-boot-config.service"
+  '';
+}
