@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"os"
 
@@ -40,10 +39,7 @@ func check(ctx context.Context, args []string, std stdio) (err error) {
 		return context.Cause(ctx)
 	}
 	if *asJSON {
-		encoder := json.NewEncoder(std.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(report)
+		err = writeJSON(std.out, report)
 	} else {
 		err = report.WriteText(std.out)
 	}

@@ -4,35 +4,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/judge"
+	"github.com/evalhost/evalhost/services/internal/report"
+	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
-// writeDocument prints the details document and nothing else.
+// writeDocument prints the details document, in one line, and nothing else.
 func writeDocument(w io.Writer, j *judge.Judged) error {
-	return json.NewEncoder(w).Encode(j.Sheet)
-}
-
-// writeJudged prints a verdict for people.
-func writeJudged(w io.Writer, j *judge.Judged, toolchain langimages.Toolchain, noPolicy bool) error {
-	_, err := fmt.Fprintln(w, j.Verdict)
+	document, err := j.Document.JSON()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(document, '\n'))
 	return err
 }
 
-// printable keeps what strangers wrote from acting on a terminal: every character that is not plainly printable is
-// written as an escape.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == '"' || r == '\\' {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
+// writeJudged prints for people what came of a submission: what the compiler had to say, the tests, the score and the
+// verdict.
+func writeJudged(w io.Writer, j *judge.Judged, toolchain langimages.Toolchain, noPolicy bool) error {
+	d := &j.Document
+	if _, err := fmt.Fprintf(w, "%s, %s, limits %d ms and %s\n", d.Type, toolchain.Label, report.Millis(d.Limits.Time),
+		d.Limits.Memory); err != nil {
+		return err
 	}
-	return b.String()
+	if noPolicy {
+		fmt.Fprintln(w, "the source rules were not applied (--no-policy)")
+	}
+	if j.Log != "" {
+		fmt.Fprint(w, report.PrintableText(j.Log))
+	}
+	if err := report.Table(w, d); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "verdict %s\n", j.Verdict)
+	return err
+}
+
+// writeJSON prints a value over several lines.
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// size is an amount of memory for people; a dash where none was measured.
+func size(b *verdict.Bytes) string {
+	if b == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f MiB", b.MiB())
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/evalhost/evalhost/services/internal/report"
 )
 
 // The exit statuses, one meaning each. A verdict of any kind is a success of judging.
@@ -112,8 +114,10 @@ func badUse(format string, arguments ...any) error {
 // unfit is a requirement that the machine does not meet.
 func unfit(err error) error { return statusError{exitUnfit, err} }
 
-// oneLine keeps an error from spreading over several lines.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine keeps an error in one line, and what strangers wrote into it from acting on a terminal.
+func oneLine(err error) string {
+	return report.Printable(strings.Join(strings.Fields(err.Error()), " "))
+}
 
 func usage(w io.Writer) {
 	fmt.Fprint(w, "usage: evalhost COMMAND [ARGUMENTS]\n\n")

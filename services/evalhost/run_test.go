@@ -89,6 +89,7 @@ func TestAnErrorThatNobodyClassifiedIsAnInfrastructureFailure(t *testing.T) {
 		{unfit(errors.New("no cgroups")), exitUnfit, "evalhost: no cgroups\n"},
 		{fmt.Errorf("reading: %w", badUse("no package")), exitUsage, "evalhost: no package\n"},
 		{statusError{status: exitUnexpected}, exitUnexpected, ""},
+		{errors.New("a compiler said \x1b[2J"), exitInfrastructure, "a compiler said \\x1b[2J\n"},
 	} {
 		var stderr bytes.Buffer
 		if got := conclude(t.Context(), c.err, &stderr); got != c.status || !strings.HasSuffix(stderr.String(), c.says) {
@@ -132,11 +133,5 @@ func TestProgressIsForTerminalsAlone(t *testing.T) {
 	p.clear()
 	if got := w.String(); got != "\r\x1b[Ktest 1a, 1 of 3\r\x1b[K" {
 		t.Errorf("wrote %q", got)
-	}
-}
-
-func TestWhatStrangersWroteCannotActOnATerminal(t *testing.T) {
-	if got := printable("ok \x1b[2J\n\"größer\" \\ \u202e"); got != `ok \x1b[2J\n"größer" \ \u202e` {
-		t.Errorf("printable = %s", got)
 	}
 }

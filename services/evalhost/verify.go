@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/judge"
 	"github.com/evalhost/evalhost/services/internal/problem"
+	"github.com/evalhost/evalhost/services/internal/report"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -107,10 +107,7 @@ func verify(ctx context.Context, args []string, std stdio) error {
 		asExpected = asExpected && good
 	}
 	if *asJSON {
-		encoder := json.NewEncoder(std.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(struct {
+		err = writeJSON(std.out, struct {
 			AsExpected bool        `json:"asExpected"`
 			Packages   []*verified `json:"packages"`
 		}{asExpected, packages})
@@ -173,7 +170,7 @@ func (v *verified) judge(ctx context.Context, h *host, w *workdir, shown *progre
 	for _, s := range v.Solutions {
 		width = max(width, len(s.name()))
 	}
-	fmt.Fprintf(out, "%s\n  %-*s  %-21s  %-21s  %9s  %9s  %8s\n", v.Package, width, "solution", "expected", "actual", "slowest",
+	fmt.Fprintf(out, "%s\n  %-*s  %-21s  %-21s  %9s  %10s  %8s\n", v.Package, width, "solution", "expected", "actual", "slowest",
 		"peak", "took")
 	good := true
 	for i := range v.Solutions {
@@ -199,16 +196,17 @@ func (s *solution) name() string { return strings.TrimPrefix(s.Path, "solutions/
 // fill notes what came of a solution.
 func (s *solution) fill(j *judge.Judged, wall time.Duration) {
 	s.Actual, s.AsExpected = j.Verdict, j.Verdict == s.Expected
-	s.Score, s.MaxScore, s.WallMs = j.Sheet.Score, j.Sheet.Max, wall.Milliseconds()
+	s.Score, s.MaxScore, s.WallMs = j.Document.Score, j.Document.MaxScore, wall.Milliseconds()
 	for _, t := range j.Tests {
 		if t.Ran {
-			s.SlowestMs = larger(s.SlowestMs, &t.TimeMs)
+			ms := report.Millis(t.Time)
+			s.SlowestMs = larger(s.SlowestMs, &ms)
 		}
 		s.PeakBytes = larger(s.PeakBytes, t.Memory)
 	}
-	for _, t := range j.Sheet.Tests {
+	for _, t := range j.Document.Tests {
 		if t.Status == verdict.Error {
-			s.Failed = t.Name + ": " + j.Tests[t.Index].Note
+			s.Failed = report.Clean(t.Name + ": " + t.Note)
 			break
 		}
 	}
@@ -227,18 +225,15 @@ func larger[T cmp.Ordered](a, b *T) *T {
 
 // line is the solution's row behind its name.
 func (s *solution) line() string {
-	slowest, peak := "-", "-"
+	slowest := "-"
 	if s.SlowestMs != nil {
 		slowest = fmt.Sprintf("%d ms", *s.SlowestMs)
 	}
-	if s.PeakBytes != nil {
-		peak = s.PeakBytes.String()
-	}
-	row := fmt.Sprintf("%-21s  %-21s  %9s  %9s  %6.1f s", s.Expected, s.Actual, slowest, peak, float64(s.WallMs)/1000)
+	row := fmt.Sprintf("%-21s  %-21s  %9s  %10s  %6.1f s", s.Expected, s.Actual, slowest, size(s.PeakBytes), float64(s.WallMs)/1000)
 	if !s.AsExpected {
 		row += "  UNEXPECTED"
 		if s.Failed != "" {
-			row += ": " + printable(s.Failed)
+			row += ": " + report.Printable(s.Failed)
 		}
 	}
 	return row

@@ -11,7 +11,7 @@ type answer struct {
 	accepted bool
 	// percentage of the test's share, 0 to 100; always 0 when it was not accepted.
 	percentage int
-	// comment is plain text for the participant, possibly empty.
+	// comment is for the participant, possibly empty. It is carried as it was written.
 	comment string
 }
 
@@ -21,7 +21,7 @@ func readAnswer(exitCode int, document []byte) (answer, error) {
 	if exitCode != 0 {
 		return answer{}, fmt.Errorf("it ended with exit code %d; a judging program always ends with 0", exitCode)
 	}
-	lines := strings.Split(strings.ToValidUTF8(string(document), "\uFFFD"), "\n")
+	lines := strings.Split(string(document), "\n")
 	line := func(i int) string {
 		if i < len(lines) {
 			return strings.TrimSpace(lines[i])

@@ -32,7 +32,7 @@ func compile(ctx context.Context, job Job, image string, toolchain langimages.To
 
 // readBuilt tells a program from a compilation error and from a build that says nothing about the source.
 func readBuilt(built sandbox.Built) (compiled, error) {
-	log := text(built.Stdout) + text(built.Stderr)
+	log := string(built.Stdout) + string(built.Stderr)
 	switch built.Stop {
 	case sandbox.OnItsOwn:
 	case sandbox.WallClock, sandbox.Overall, sandbox.TimeLimit, sandbox.Memory, sandbox.Output:
@@ -75,6 +75,3 @@ func withLine(log, line string) string {
 	}
 	return log + line + "\n"
 }
-
-// text reads what a program wrote as text, whatever it is.
-func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/compare"
+	"github.com/evalhost/evalhost/services/internal/report"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -48,7 +49,7 @@ func decide(e ending) (decision, error) {
 	default:
 		return decision{}, fmt.Errorf("the sandbox gave no word on how the run ended (%d)", run.Stop)
 	}
-	timeMs, err := milliseconds(run.CPU)
+	cpu, err := measured(run.CPU)
 	if err != nil {
 		return decision{}, err
 	}
@@ -72,7 +73,7 @@ func decide(e ending) (decision, error) {
 		return failed(verdict.MemoryLimit, noteMemoryLimit), nil
 	case run.Stop == sandbox.Output && !refused:
 		return failed(verdict.OutputLimit, noteOutputLimit), nil
-	case run.Stop == sandbox.OnItsOwn && timeMs > e.limit.Milliseconds() && !refused:
+	case run.Stop == sandbox.OnItsOwn && report.Millis(cpu) > e.limit.Milliseconds() && !refused:
 		return failed(verdict.TimeLimit, noteTimeLimit), nil
 	// A run that was stopped because the comparison had decided may cross the cap before the kill arrives: whether it
 	// does is chance, and the decision stands.
@@ -122,19 +123,14 @@ func itSaid(stderr []byte) string {
 	return "; on its standard error: " + shown(string(stderr))
 }
 
-// milliseconds rounds processor time up to whole milliseconds (spec/judging.md 4.7). A run without a reading, or with
-// one that cannot be, was not measured: an error, because a time limit could not be told.
-func milliseconds(cpu *time.Duration) (int64, error) {
+// measured returns the processor time of a run. A run without a reading, or with one that cannot be, was not measured: an
+// error, because a time limit could not be told.
+func measured(cpu *time.Duration) (time.Duration, error) {
 	if cpu == nil {
 		return 0, errors.New("the processor time of the run was not measured")
 	}
 	if *cpu < 0 {
 		return 0, fmt.Errorf("the processor time of the run was measured as %s", *cpu)
 	}
-	us := cpu.Microseconds()
-	ms := us / 1000
-	if us%1000 != 0 {
-		ms++
-	}
-	return ms, nil
+	return *cpu, nil
 }

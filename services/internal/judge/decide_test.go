@@ -29,7 +29,7 @@ func exit(code int) func(*ending) { return func(e *ending) { e.run.ExitCode = co
 func capped(e *ending)            { e.run.Capped = true }
 func unmeasured(e *ending)        { e.run.CPU = nil }
 func equal(e *ending)             { e.compared = &compare.Result{Equal: true} }
-func unequal(e *ending) { e.compared = &compare.Result{Token: 1, Note: `token 1 differs: got "7"`} }
+func unequal(e *ending)           { e.compared = &compare.Result{Token: 1, Note: `token 1 differs: got "7"`} }
 
 func spent(cpu time.Duration) func(*ending) {
 	return func(e *ending) { e.run.CPU = &cpu }
@@ -199,15 +199,6 @@ func TestNothingButACleanEndPasses(t *testing.T) {
 	}
 	if passes != 4 {
 		t.Errorf("%d combinations passed, want 4: two sides, two times", passes)
-	}
-}
-
-func TestTimeIsRoundedUpToMilliseconds(t *testing.T) {
-	for us, want := range map[int64]int64{0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, 2_000_000: 2000, 2_000_001: 2001} {
-		cpu := time.Duration(us) * time.Microsecond
-		if got, err := milliseconds(&cpu); err != nil || got != want {
-			t.Errorf("milliseconds(%d µs) = %d, %v, want %d", us, got, err, want)
-		}
 	}
 }
 

@@ -25,10 +25,10 @@ func TestACorrectProgramIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j.Verdict != verdict.Accepted || j.Sheet.Score != 100 || statuses(j) != "0a OK, 1a OK, 2a OK" {
-		t.Errorf("%s, %v points, %s", j.Verdict, j.Sheet.Score, statuses(j))
+	if j.Verdict != verdict.Accepted || j.Document.Score != 100 || statuses(j) != "0a OK, 1a OK, 2a OK" {
+		t.Errorf("%s, %v points, %s", j.Verdict, j.Document.Score, statuses(j))
 	}
-	if got := j.Tests[0]; !got.Ran || got.TimeMs != 3 || got.Memory == nil || *got.Memory != verdict.MiB {
+	if got := j.Tests[0]; !got.Ran || got.Time != 3*time.Millisecond || got.Memory == nil || *got.Memory != verdict.MiB {
 		t.Errorf("the first test: %+v", got)
 	}
 	want := []Event{{Compiling, "", 0, 3}, {Testing, "0a", 1, 3}, {Testing, "1a", 2, 3}, {Testing, "2a", 3, 3}}
@@ -60,8 +60,8 @@ func TestEveryTestIsRunWhateverFailed(t *testing.T) {
 		return adds(r, 1), nil
 	}
 	j := judged(t, f, open(t), program)
-	if statuses(j) != "0a wrongAnswer, 1a wrongAnswer, 2a OK" || j.Sheet.Score != 60 || j.Verdict != verdict.AnswerWrong {
-		t.Errorf("%s, %v points, %s", j.Verdict, j.Sheet.Score, statuses(j))
+	if statuses(j) != "0a wrongAnswer, 1a wrongAnswer, 2a OK" || j.Document.Score != 60 || j.Verdict != verdict.AnswerWrong {
+		t.Errorf("%s, %v points, %s", j.Verdict, j.Document.Score, statuses(j))
 	}
 	if got := j.Tests[1].Note; got != `token 1 differs: got "31"` {
 		t.Errorf("note %q", got)
@@ -127,8 +127,8 @@ func TestWhatIsObjectedToBeforeTheBuildRunsNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake(t)
 			j := judged(t, f, open(t, c.change), c.s)
-			if j.Verdict != c.verdict || j.Sheet.Score != 0 || j.Sheet.Max != 100 {
-				t.Errorf("%s, %v of %v points", j.Verdict, j.Sheet.Score, j.Sheet.Max)
+			if j.Verdict != c.verdict || j.Document.Score != 0 || j.Document.MaxScore != 100 {
+				t.Errorf("%s, %v of %v points", j.Verdict, j.Document.Score, j.Document.MaxScore)
 			}
 			for _, word := range c.log {
 				if !strings.Contains(j.Log, word) {
@@ -143,7 +143,7 @@ func TestWhatIsObjectedToBeforeTheBuildRunsNothing(t *testing.T) {
 				note = "Compilation error"
 			}
 			for _, tested := range j.Tests {
-				if tested.Status != verdict.Error || tested.Note != note || tested.Ran || tested.TimeMs != 0 || tested.Memory != nil {
+				if tested.Status != verdict.Error || tested.Note != note || tested.Ran || tested.Time != 0 || tested.Memory != nil {
 					t.Errorf("a test that was not run: %+v", tested)
 				}
 			}
@@ -190,7 +190,7 @@ func TestABuildThatFailsIsACompilationError(t *testing.T) {
 		built sandbox.Built
 		log   string
 	}{
-		{"the compiler objects", failed, "out\nerr"},
+		{"the compiler objects", failed, "out\nerr\n"},
 		{"the compiler fails in silence", silent, "the compiler said nothing and ended with exit code 1\n"},
 		{"stopped by the clock", stopped(sandbox.WallClock), "out\nerr\nthe build was stopped after 60.0 s: it took too long (exit code 137)\n"},
 		{"stopped for memory", stopped(sandbox.Memory), "out\nerr\nthe build was stopped after 60.0 s: it used too much memory (exit code 137)\n"},
@@ -339,5 +339,75 @@ func TestWhatWasMadeIsKeptOnRequest(t *testing.T) {
 	lost.Keep = &Keep{Dir: filepath.Join(keep.Dir, "none")}
 	if j := judged(t, newFake(t), open(t), lost); j.Verdict != verdict.Accepted || lost.Keep.Err() == nil {
 		t.Errorf("%s, kept with the error %v", j.Verdict, lost.Keep.Err())
+	}
+}
+
+func TestTheDocumentIsInTheOrderOfTheAuthorsGroups(t *testing.T) {
+	f := newFake(t)
+	f.run = func(r sandbox.Run) (sandbox.RunOutcome, error) {
+		o := adds(r, map[bool]int{true: 1}[r.Test != "0a"])
+		if r.Test == "1a" {
+			o.Stop, o.Peak = sandbox.TimeLimit, nil
+		}
+		return o, nil
+	}
+	p := open(t, map[string]string{"config.yml": `type: standard-io@1
+limits: { timeMs: 2000, memoryBytes: 1048576 }
+overrideLimits: { c: { timeMs: 3000 } }
+groups: [ { group: 2, points: 60, limits: { timeMs: 500 } }, { group: 1, points: 40 }, { group: 0, points: 0 } ]
+`})
+	j := judged(t, f, p, program)
+	got, err := j.Document.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"standard-io@1","limits":{"timeMs":3000,"memoryBytes":1048576},"score":0.0,"maxScore":100.0,` +
+		`"compilation":{"status":"OK","log":""},"groups":[{"group":2,"points":0.0,"maxPoints":60.0,"status":"ERROR"},` +
+		`{"group":1,"points":0.0,"maxPoints":40.0,"status":"ERROR"},{"group":0,"points":0.0,"maxPoints":0.0,"status":"OK"}],` +
+		`"tests":[{"no":"2a","group":2,"status":"ERROR","timeMs":3,"memoryBytes":1048576,"score":0.0,"maxScore":60.0,` +
+		`"note":"token 1 differs: got \"3000001\"","reason":"wrongAnswer"},{"no":"1a","group":1,"status":"ERROR","timeMs":3,` +
+		`"score":0.0,"maxScore":40.0,"note":"Time limit exceeded","reason":"timeLimit"},{"no":"0a","group":0,"status":"OK",` +
+		`"timeMs":3,"memoryBytes":1048576,"score":0.0,"maxScore":0.0,"note":""}]}`
+	if string(got) != want {
+		t.Errorf("document:\n%s\nwant:\n%s", got, want)
+	}
+	if j.Verdict != verdict.AnswerWrong {
+		t.Errorf("the verdict is that of the first failed test of the table, not %s", j.Verdict)
+	}
+}
+
+func TestTheDocumentSaysWhetherACompilerWasAsked(t *testing.T) {
+	failed := sandbox.Built{Stderr: []byte("main.c:1: error: what is this\n")}
+	failed.Stop, failed.ExitCode = sandbox.OnItsOwn, 1
+	for _, c := range []struct {
+		name   string
+		s      Submission
+		built  *sandbox.Built
+		status verdict.Status
+		log    string
+	}{
+		{"built", program, nil, verdict.OK, ""},
+		{"not built", program, &failed, verdict.Error, "main.c:1: error: what is this\n"},
+		{"another extension", Submission{FileName: "x.py", Toolchain: "c11-gcc"}, nil, verdict.Error, "\"x.py\" is not a file name for C11 (GCC); accepted extensions: .c\n"},
+		{
+			"a source rule",
+			Submission{FileName: "x.c", Toolchain: "c11-gcc", Source: []byte("#include <unistd.h>\n")},
+			nil,
+			verdict.Warning, "forbidden header <unistd.h> — unistd.h (line 1)\n",
+		},
+	} {
+		f := newFake(t)
+		f.build = func(b sandbox.Build) (sandbox.Built, error) {
+			if c.built != nil {
+				return *c.built, nil
+			}
+			built := f.builds1(b.Artifact)
+			built.Stderr = []byte("a warning\n")
+			return built, nil
+		}
+		j := judged(t, f, open(t), c.s)
+		if got := j.Document.Compilation; got.Status != c.status || got.Log != c.log {
+			t.Errorf("%s: %+v", c.name, got)
+		}
 	}
 }

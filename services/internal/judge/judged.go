@@ -2,6 +2,7 @@ package judge
 
 import (
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/report"
 	"github.com/evalhost/evalhost/services/internal/score"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -9,27 +10,29 @@ import (
 // Judged is a submission that was judged, whatever the verdict.
 type Judged struct {
 	Verdict verdict.Verdict
-	Sheet   score.Sheet
-	// Log is what the compiler said, or which rules were broken; it may be blank.
+	// Document is the details document; its tests are in the order of the table.
+	Document report.Document
+	// Log is the text of the log attachment: what the compiler said, or why nothing was compiled. It may be empty.
 	Log string
 	// Tests is how each test ended, in the order of the census.
 	Tests []Tested
 }
 
-// finish scores a submission that was run.
+// finish makes the result of a submission that was run.
 func (b *Bench) finish(toolchain langimages.Toolchain, log string, tested []Tested) (*Judged, error) {
 	sheet, err := score.Compute(b.groups(), scored(tested))
 	if err != nil {
 		return nil, err
 	}
-	return &Judged{Verdict: sheet.Verdict, Sheet: sheet, Log: log, Tests: tested}, nil
+	// What the compiler said of a program that was built is for the log alone.
+	return b.judged(toolchain, report.Compilation{Status: verdict.OK}, log, sheet, tested)
 }
 
 // refuse makes the result of a submission that was not run: every test failed for the one reason (4.2).
 func (b *Bench) refuse(toolchain langimages.Toolchain, r refusal) (*Judged, error) {
-	note := notePolicyViolation
+	compilation, note := report.Compilation{Status: verdict.Warning, Log: r.log}, notePolicyViolation
 	if r.reason == verdict.CompilationError {
-		note = noteCompilationError
+		compilation.Status, note = verdict.Error, noteCompilationError
 	}
 	tested := make([]Tested, len(b.problem.Tests))
 	for i, t := range b.problem.Tests {
@@ -39,7 +42,39 @@ func (b *Bench) refuse(toolchain langimages.Toolchain, r refusal) (*Judged, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Judged{Verdict: sheet.Verdict, Sheet: sheet, Log: r.log, Tests: tested}, nil
+	return b.judged(toolchain, compilation, r.log, sheet, tested)
+}
+
+// judged puts the document together and makes sure that it can be written.
+func (b *Bench) judged(toolchain langimages.Toolchain, compilation report.Compilation, log string, sheet score.Sheet, tested []Tested) (*Judged, error) {
+	limits := b.problem.ShownLimits(toolchain.Family, toolchain.ID)
+	j := &Judged{
+		Verdict: sheet.Verdict,
+		Document: report.Document{
+			Type: string(b.problem.Type), Limits: report.Limits{Time: limits.Time, Memory: limits.Memory},
+			Score: sheet.Score, MaxScore: sheet.Max, Compilation: compilation,
+		},
+		Log:   report.Log(log),
+		Tests: tested,
+	}
+	for _, g := range sheet.Groups {
+		j.Document.Groups = append(j.Document.Groups, report.Group{Number: g.Number, Points: g.Points, MaxPoints: g.Max, Status: g.Status})
+	}
+	for _, row := range sheet.Tests {
+		t := tested[row.Index]
+		shown := report.Test{
+			Name: t.Name, Group: t.Group, Status: t.Status, Reason: t.Reason, Time: t.Time, Note: t.Note,
+			Score: row.Score, MaxScore: row.Max,
+		}
+		if t.Memory != nil {
+			shown.Memory = *t.Memory
+		}
+		j.Document.Tests = append(j.Document.Tests, shown)
+	}
+	if err := j.Document.Validate(); err != nil {
+		return nil, err
+	}
+	return j, nil
 }
 
 // groups are the package's groups as they are scored, in the author's order.

@@ -137,7 +137,7 @@ func judgeBuildFailure(built sandbox.Built) string {
 		parts = append(parts, fmt.Sprintf("exit code %d", built.ExitCode))
 	}
 	if len(built.Stderr) > 0 {
-		parts = append(parts, text(built.Stderr))
+		parts = append(parts, string(built.Stderr))
 	}
 	return strings.Join(parts, ": ")
 }

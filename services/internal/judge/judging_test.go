@@ -45,8 +45,8 @@ func TestACheckerIsBuiltInItsOwnImageAndDecides(t *testing.T) {
 	f.run = answers("OK\nclose\n50\n")
 	p := open(t, withChecker)
 	j := judged(t, f, p, program)
-	if j.Verdict != verdict.Partial || j.Sheet.Score != 50 || j.Tests[2].Note != "close" {
-		t.Errorf("%s, %v points, note %q", j.Verdict, j.Sheet.Score, j.Tests[2].Note)
+	if j.Verdict != verdict.Partial || j.Document.Score != 50 || j.Tests[2].Note != "close" {
+		t.Errorf("%s, %v points, note %q", j.Verdict, j.Document.Score, j.Tests[2].Note)
 	}
 	if b := f.builds[0]; b.Kind != sandbox.JudgeBuild || b.Image != "sha256:cpython" || b.SourceName != "main.py" ||
 		string(b.Source) != withChecker["checker/check.py"] {

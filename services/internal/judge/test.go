@@ -24,8 +24,8 @@ type Tested struct {
 	Note       string
 	// Ran says that the program was run; otherwise it did not come so far.
 	Ran bool
-	// TimeMs is the processor time charged, rounded up; 0 when nothing ran.
-	TimeMs int64
+	// Time is the processor time charged; 0 when nothing ran.
+	Time time.Duration
 	// Memory is the peak; nil when it was not measured or nothing ran.
 	Memory *verdict.Bytes
 	// Wall is the time that passed while the program ran; 0 when nothing ran.
@@ -83,13 +83,13 @@ func (b *Bench) test(ctx context.Context, job Job, c candidate, t problem.Test, 
 	if err != nil {
 		return Tested{}, err
 	}
-	timeMs, err := milliseconds(outcome.CPU)
+	cpu, err := measured(outcome.CPU)
 	if err != nil {
 		return Tested{}, err
 	}
 	return Tested{
 		Name: t.Name, Group: t.Group, Status: decided.status, Reason: decided.reason, Percentage: decided.percentage,
-		Note: decided.note, Ran: true, TimeMs: timeMs, Memory: outcome.Peak, Wall: outcome.Wall,
+		Note: decided.note, Ran: true, Time: cpu, Memory: outcome.Peak, Wall: outcome.Wall,
 	}, nil
 }
 
