@@ -61,10 +61,11 @@ func (s *Server) claim(x *exchange) (int, any) {
 	}
 }
 
-// stillHeld says why a held claim must end: the Server restarted, or the Runner was revoked meanwhile. It is called with the lock held and returns nil or an error for the answer.
+// stillHeld says why a held claim must end: its connection is gone, the Server restarted, or the Runner was revoked
+// meanwhile. It is called with the lock held and returns nil or an error for the answer.
 func (s *Server) stillHeld(x *exchange) error {
 	switch {
-	case s.epoch != x.epoch:
+	case s.epoch != x.epoch, x.Context().Err() != nil:
 		return errGone
 	case s.approved(x.runner) != nil:
 		return s.approved(x.runner)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -163,6 +164,11 @@ func (f *faults) take(method, where string) *Fault {
 // inject lets a call be answered by next, with what a fault does to it.
 func (s *Server) inject(x *exchange, f *Fault, next func(http.ResponseWriter)) {
 	w, r := x.w, x.Request
+	if f.kind() == FaultDelay || f.kind() == FaultHold {
+		// The http package notices a client that went away only once the request's body has been read.
+		head, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(head), r.Body))
+	}
 	switch f.kind() {
 	case FaultStatus, FaultHTML:
 		f.replace(w)
