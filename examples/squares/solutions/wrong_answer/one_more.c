@@ -1,0 +1,9 @@
+/* One square too many. */
+#include <stdio.h>
+
+int main(void) {
+    long n;
+    if (scanf("%ld", &n) != 1) return 1;
+    for (long i = 1; i <= n + 1; i++) printf("%ld\n", i * i);
+    return 0;
+}
