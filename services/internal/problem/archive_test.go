@@ -250,7 +250,9 @@ func TestUnpackingStopsWhenItIsToldToAndLeavesNothing(t *testing.T) {
 func FuzzAnyArchiveIsUnpackedBelowItsTargetOrLeavesNothing(f *testing.F) {
 	for _, entries := range [][]zipped{
 		{{name: "config.yml", content: plainConfig}, {name: "tests/", mode: 0o040755}, {name: "tests/1a.in", content: "1\n", stored: true}},
-		{{name: "../x", content: "x"}}, {{name: "l", content: "/tmp", mode: 0o120777}, {name: "l/x"}}, {{name: "a"}, {name: "A"}},
+		{{name: "../x", content: "x"}},
+		{{name: "l", content: "/tmp", mode: 0o120777}, {name: "l/x"}},
+		{{name: "a"}, {name: "A"}},
 	} {
 		seed, err := os.ReadFile(zipOf(f, entries...))
 		must(f, err)

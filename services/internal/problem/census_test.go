@@ -125,6 +125,17 @@ func TestAFileOfATestIsOpenedOnlyIfItIsARegularFileThatIsThere(t *testing.T) {
 	}
 }
 
+func TestThereIsADirectoryForTestsEvenIfThePackageHasNone(t *testing.T) {
+	text := "type: standard-io@1\nlimits: { timeMs: 1, memoryBytes: 1 }\ngroups: [ { group: 1, points: 1, tests: 2 } ]\n" + interactorLine
+	p, err := open(t, files{"config.yml": text}, problem.Options{})
+	must(t, err)
+	info, err := os.Stat(filepath.Join(p.Dir, "tests"))
+	must(t, err)
+	if info.Mode() != os.ModeDir|0o755 {
+		t.Errorf("it has mode %v", info.Mode())
+	}
+}
+
 func TestASourceIsReadUpToItsBound(t *testing.T) {
 	root := plain().with("checker/check.c", "int main(void) { return 0; }\n", "large.c", strings.Repeat("x", 16<<20+1)).dir(t)
 	p, err := problem.Open(t.Context(), root, target(t), problem.Options{})

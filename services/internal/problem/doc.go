@@ -7,7 +7,7 @@
 //
 // The way through the package:
 //
-//	archive or directory --Unpack--> a tree of regular files --Load--> Config --ApplyOverlay--> Config --census--> Problem
+//	archive or directory --UnpackPackage--> a tree of regular files --Load--> Config --ApplyOverlay--> Config --census--> Problem
 //
 // Open does all of it. Load alone serves a tree that a cache unpacked earlier.
 package problem

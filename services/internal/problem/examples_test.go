@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/policy"
 	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -120,6 +122,30 @@ func TestTheExamplesShowEveryVerdictThatPlainComparisonCanGiveInEveryLanguage(t 
 	// Partial needs a judging program that gives a part of the points, and the examples have none.
 	if count < 16 || len(verdicts) != 8 || verdicts[verdict.Partial] || len(extensions) != 3 {
 		t.Errorf("%d solutions, %v, %v", count, verdicts, extensions)
+	}
+}
+
+func TestAnExampleBreaksTheSourceRulesIfItsLabelSaysSoAndNotOtherwise(t *testing.T) {
+	rules, err := policy.Default()
+	must(t, err)
+	for name := range answers {
+		p := openExample(t, name)
+		solutions, err := p.LabelledSolutions()
+		must(t, err)
+		for _, s := range solutions {
+			toolchain, ok := langimages.Default().Resolve(s.Hint)
+			if !ok {
+				toolchain, ok = langimages.Default().ByExtension(s.Path)
+			}
+			if !ok || s.Hint != "" && toolchain.ID != s.Hint {
+				t.Errorf("%s of %s names no toolchain", s.Path, name)
+			}
+			source, err := p.ReadSource(s.Path)
+			must(t, err)
+			if lines := rules.Check(toolchain.Keys(), source).Lines(); (len(lines) > 0) != (s.Want == verdict.PolicyViolated) {
+				t.Errorf("%s of %s: %q", s.Path, name, lines)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -31,7 +32,7 @@ type Options struct {
 // Open unpacks the zip or directory at src into target, which must not exist, and loads it. If anything is refused,
 // nothing stays behind at target. The author's own tree is read, once, and never used again.
 func Open(ctx context.Context, src, target string, options Options) (*Problem, error) {
-	if _, err := Unpack(ctx, src, target, PackageLimits); err != nil {
+	if _, err := UnpackPackage(ctx, src, target); err != nil {
 		return nil, err
 	}
 	p, err := Load(target, options)
@@ -44,7 +45,27 @@ func Open(ctx context.Context, src, target string, options Options) (*Problem, e
 	return p, nil
 }
 
-// Load reads a package that Unpack has unpacked at dir: rows 2 to 15 of spec/judging.md 1.6.
+// UnpackPackage is Unpack for packages: under their limits, and with a directory for the tests even if the package has none, so
+// that it can be mounted (spec/judging.md 1.4). It is what a cache of packages keeps; Load reads it.
+func UnpackPackage(ctx context.Context, src, target string) (files int, err error) {
+	if files, err = Unpack(ctx, src, target, PackageLimits); err != nil {
+		return 0, err
+	}
+	dir := filepath.Join(target, testsDir)
+	err = os.Mkdir(dir, 0o755)
+	switch {
+	case errors.Is(err, fs.ErrExist): // a directory in every honest package; the census looks
+		return files, nil
+	case err == nil:
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		return 0, errors.Join(targetError(testsDir, err), os.RemoveAll(target))
+	}
+	return files, nil
+}
+
+// Load reads a package that UnpackPackage has unpacked at dir: rows 2 to 15 of spec/judging.md 1.6.
 func Load(dir string, options Options) (*Problem, error) {
 	if options.Type != "" && !options.Type.Known() {
 		return nil, &Error{Code: CodeTypeUnknown, Where: "job", Msg: "problems of type " + shown(string(options.Type)) + " are not judged here"}

@@ -7,8 +7,10 @@ import (
 	"github.com/evalhost/evalhost/services/internal/problem"
 )
 
-const checkerLine = "checker: { source: checker/check.c, language: c11-gcc }\n"
-const interactorLine = "interactor: { source: interactor/talk.c, language: c11-gcc }\n"
+const (
+	checkerLine    = "checker: { source: checker/check.c, language: c11-gcc }\n"
+	interactorLine = "interactor: { source: interactor/talk.c, language: c11-gcc }\n"
+)
 
 // The rows of spec/judging.md 1.6, each alone and then in pairs, where the earlier row must win.
 func TestEveryRowOfTheValidationRefusesWithItsCodeAndInItsOrder(t *testing.T) {
