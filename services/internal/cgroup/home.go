@@ -61,6 +61,11 @@ type Home struct {
 	close func(ctx context.Context) error
 }
 
+// NewHome describes a home somebody else made, and how it is removed. Drivers and tests make homes.
+func NewHome(parent, dir, source string, remove func(ctx context.Context) error) *Home {
+	return &Home{Parent: parent, Dir: dir, Source: source, close: remove}
+}
+
 // Read looks at the home's files.
 func (h *Home) Read() (Reading, error) { return Read(h.Dir) }
 
@@ -77,15 +82,17 @@ func (h *Home) Kill() error {
 // BoxPeak is memory.peak of the box the shim made inside the container's cgroup; nil when there is no box. It can only
 // be read while the container exists.
 func (h *Home) BoxPeak(box string) *verdict.Bytes {
-	found, err := filepath.Glob(filepath.Join(h.Dir, "*", box))
-	if err != nil || len(found) != 1 {
-		return nil
+	// Directly inside the container's cgroup, or one level further down where a runtime makes a cgroup of its own.
+	for _, above := range []string{"*", "*/*"} {
+		found, err := filepath.Glob(filepath.Join(h.Dir, above, box))
+		if err != nil || len(found) != 1 {
+			continue
+		}
+		if peak, err := readFile(found[0], "memory.peak", ParseBytes); err == nil && peak != nil {
+			return peak
+		}
 	}
-	peak, err := readFile(found[0], "memory.peak", ParseBytes)
-	if err != nil {
-		return nil
-	}
-	return peak
+	return nil
 }
 
 // Close removes the home. The container must have been removed before. Safe to call twice.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -35,6 +36,24 @@ func archive(t *testing.T, headers ...tar.Header) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	return &b
+}
+
+// tarFile describes a regular file.
+func tarFile(name string, size int64) tar.Header {
+	return tar.Header{Name: name, Typeflag: tar.TypeReg, Size: size}
+}
+
+// resized gives a header another size, and the checksum that belongs to it.
+func resized(header []byte, size int64) []byte {
+	h := bytes.Clone(header)
+	copy(h[124:136], fmt.Sprintf("%011o\x00", size))
+	copy(h[148:156], "        ")
+	sum := 0
+	for _, b := range h {
+		sum += int(b)
+	}
+	copy(h[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return h
 }
 
 type zeros struct{}
@@ -74,9 +93,6 @@ func TestAnArtefactIsOneRegularFileThatNobodyCanWrite(t *testing.T) {
 
 func TestHostileArchivesAreRefused(t *testing.T) {
 	const limit = 10_000
-	regular := func(name string, size int64) tar.Header {
-		return tar.Header{Name: name, Typeflag: tar.TypeReg, Size: size}
-	}
 	for name, test := range map[string]struct {
 		headers []tar.Header
 		says    string
@@ -87,12 +103,12 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"a directory":                 {[]tar.Header{{Name: "program/", Typeflag: tar.TypeDir}}, "no regular file"},
 		"a device":                    {[]tar.Header{{Name: "program", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 9}}, "no regular file"},
 		"a channel":                   {[]tar.Header{{Name: "program", Typeflag: tar.TypeFifo}}, "no regular file"},
-		"another name":                {[]tar.Header{regular("other", 1)}, "is called"},
-		"C61 a name that climbs":      {[]tar.Header{regular("../program", 1)}, "is called"},
-		"C61 an absolute name":        {[]tar.Header{regular("/program", 1)}, "is called"},
-		"a name in a directory":       {[]tar.Header{regular("out/program", 1)}, "is called"},
-		"a second file":               {[]tar.Header{regular("program", 1), regular("more", 1)}, "more than one"},
-		"a second file with the name": {[]tar.Header{regular("program", 1), regular("program", 1)}, "more than one"},
+		"another name":                {[]tar.Header{tarFile("other", 1)}, "is called"},
+		"C61 a name that climbs":      {[]tar.Header{tarFile("../program", 1)}, "is called"},
+		"C61 an absolute name":        {[]tar.Header{tarFile("/program", 1)}, "is called"},
+		"a name in a directory":       {[]tar.Header{tarFile("out/program", 1)}, "is called"},
+		"a second file":               {[]tar.Header{tarFile("program", 1), tarFile("more", 1)}, "more than one"},
+		"a second file with the name": {[]tar.Header{tarFile("program", 1), tarFile("program", 1)}, "more than one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := unpack(t, archive(t, test.headers...), limit)

@@ -71,6 +71,7 @@ type contained struct {
 	waiting context.CancelFunc
 	exited  chan struct{} // closed when the wait is over
 	code    int           // exit code of PID 1, after exited
+	waitErr error         // why code is not known, after exited
 	peak    *verdict.Bytes
 }
 
@@ -109,12 +110,11 @@ func (c *contained) start(ctx context.Context, life time.Duration) error {
 	ctx, c.waiting = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(c.exited)
-		code, err := c.box.engine.Wait(ctx, c.id, plus(life, spareLife))
-		if err != nil {
-			c.ending.fail(err)
+		c.code, c.waitErr = c.box.engine.Wait(ctx, c.id, plus(life, spareLife))
+		if c.waitErr != nil {
+			c.ending.fail(c.waitErr)
 			return
 		}
-		c.code = code
 		c.ending.choose(OnItsOwn)
 	}()
 	return nil
@@ -163,17 +163,21 @@ func (c *contained) look(zero cgroup.Reading) (l look, alive bool, err error) {
 }
 
 // finish ends a container whose end was chosen. The choice comes first and the kill after it: a kill inside the choice
-// would let the exit it causes be taken for the program's own.
+// would let the exit it causes be taken for the program's own. Its error says that the container may still be there, or
+// that nobody knows how it ended: a program may have ended before the daemon lost track of it, and without its exit code
+// there is no outcome.
 func (c *contained) finish(ctx context.Context) (Stop, error) {
 	stop, err := c.ending.result()
 	if stop != OnItsOwn {
-		return stop, errors.Join(err, c.kill(ctx))
-	}
-	if !isClosedWithin(c.exited, endTimeout) {
-		return 0, errors.Join(fmt.Errorf("sandbox: the program in the container %s has ended and the daemon does not say so within "+
+		err = errors.Join(err, c.kill(ctx))
+	} else if !isClosedWithin(c.exited, endTimeout) {
+		err = errors.Join(fmt.Errorf("sandbox: the program in the container %s has ended and the daemon does not say so within "+
 			"%v; nothing is said about the submission; look at the daemon's journal", c.name, endTimeout), c.kill(ctx))
 	}
-	return stop, nil
+	if err == nil {
+		err = c.waitErr
+	}
+	return stop, err
 }
 
 // wall is the time from a moment to the end that was chosen.

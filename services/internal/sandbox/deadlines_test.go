@@ -127,10 +127,10 @@ func TestWhenARunIsStoppedAndWhy(t *testing.T) {
 			script{limit: 200 * ms, tick: tick, upTo: tick, cpu: always(180*ms + 619*ms)}, 0, 0,
 		},
 		"nothing ever ran": {
-			script{limit: 200 * ms, tick: tick, upTo: time.Minute, cpu: always(0)}, 4750 * ms + tick, NeverStarted,
+			script{limit: 200 * ms, tick: tick, upTo: time.Minute, cpu: always(0)}, 4750*ms + tick, NeverStarted,
 		},
 		"nothing could ever be read": {
-			script{limit: 200 * ms, tick: tick, upTo: time.Minute}, 4750 * ms + tick, NeverStarted,
+			script{limit: 200 * ms, tick: tick, upTo: time.Minute}, 4750*ms + tick, NeverStarted,
 		},
 		"a byte moved is a start": {
 			script{limit: 200 * ms, tick: tick, upTo: time.Minute, cpu: always(0), moved: func(time.Duration) verdict.Bytes { return 1 }},

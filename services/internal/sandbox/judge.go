@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
 	"github.com/evalhost/evalhost/shim/wire"
 )
@@ -26,6 +27,17 @@ type beside struct {
 	dir   string // its channels
 	bound time.Duration
 	queue *queue // what the submission wrote and the judge has not read
+	began time.Time
+	zero  cgroup.Reading
+}
+
+// start starts the judge; its home is read just before, so that all of its container's time is its own.
+func (b *beside) start(ctx context.Context) (err error) {
+	if b.zero, err = b.c.zero(); err != nil {
+		return err
+	}
+	b.began = time.Now()
+	return b.c.start(ctx, b.bound)
 }
 
 // prepareJudge makes the judge's channels and container, and does not start it.
@@ -72,12 +84,6 @@ func (p *Prepared) prepareJudge(ctx context.Context, cpuset string) (*beside, er
 func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	began := time.Now()
-	zero, err := b.c.zero()
-	if err != nil {
-		return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
-	}
-
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
@@ -88,8 +94,8 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 		said = collect(ctx, b.c, judgeOutput, b.bound)
 	} else {
 		input = toJudge
-		var back *inlet
-		if back, err = openInlet(filepath.Join(b.dir, fromJudge)); err == nil {
+		back, err := openInlet(filepath.Join(b.dir, fromJudge))
+		if err == nil {
 			answer, err = readAnswer(filepath.Join(b.dir, verdictOf), b.c)
 		}
 		if err != nil {
@@ -118,7 +124,7 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	if err != nil {
 		return JudgeOutcome{}, err
 	}
-	r, err := b.c.read(ctx, zero)
+	r, err := b.c.read(ctx, b.zero)
 	if err != nil {
 		return JudgeOutcome{}, err
 	}
@@ -128,7 +134,7 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	if o.Outcome, err = settleUnjudged(stop, b.c.code, r); err != nil {
 		return JudgeOutcome{}, err
 	}
-	o.Wall, o.Capped, o.Deadlines = b.c.wall(began), flooded, untimed(b.bound)
+	o.Wall, o.Capped, o.Deadlines = b.c.wall(b.began), flooded, untimed(b.bound)
 	return o, nil
 }
 

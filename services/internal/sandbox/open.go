@@ -15,6 +15,7 @@ import (
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
 // DefaultLocks is where the locks of instances live. Every evalhost program of a host must use the same directory.
@@ -73,6 +74,7 @@ type Sandbox struct {
 	log    *slog.Logger
 	dir    string // this instance's scratch
 	lanes  []chan struct{}
+	cap    verdict.Bytes // outputCap; the tests have less patience
 
 	mu     sync.Mutex
 	images map[string]engine.Image
@@ -133,6 +135,7 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 		cfg: cfg, engine: eng, driver: driver, log: log,
 		dir:    filepath.Join(cfg.Scratch, cgroup.Safe(cfg.Instance)),
 		images: map[string]engine.Image{},
+		cap:    outputCap,
 	}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, make(chan struct{}, 1))
@@ -270,7 +273,7 @@ func (c Config) check() error {
 	if len(c.Lanes) == 0 {
 		wrong("there is no lane to judge in")
 	}
-	if c.BuildWallFactor < 0 || c.BuildWallFactor > 1000 {
+	if !(c.BuildWallFactor >= 0 && c.BuildWallFactor <= 1000) { // neither is true of what is not a number
 		wrong("the factor on the wall clock of builds is %v, expected 1 to 1000", c.BuildWallFactor)
 	}
 	if len(errs) > 0 {
@@ -281,5 +284,5 @@ func (c Config) check() error {
 
 func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// duration and size make a value to point at.
+// ptr makes a value to point at.
 func ptr[T any](v T) *T { return &v }

@@ -72,6 +72,7 @@ type judged struct {
 	shim     string // host path of the job's copy; empty for the image's own
 	program  string // host directories and files
 	channels string
+	nothing  string // an empty directory
 	input    string // empty for an interactive run
 	test     string
 }
@@ -104,6 +105,9 @@ func judgedProfile(s step, j judged) engine.Spec {
 		{Source: j.program, Target: wire.ProgramDir},
 		// Where the shim makes the box. Writable by owner only, and the submission is not the owner.
 		{Source: s.home.Source, Target: wire.CgroupPath, Writable: true},
+		// In the host's cgroup namespace the runtime's own mount would show every cgroup of this machine, those of other
+		// lanes' submissions too.
+		{Source: j.nothing, Target: "/sys/fs/cgroup"},
 	}
 	if j.input != "" {
 		spec.Mounts = append(spec.Mounts, engine.Mount{Source: j.input, Target: in})

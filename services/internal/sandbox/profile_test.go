@@ -26,7 +26,7 @@ func profiles() map[string]engine.Spec {
 	run := judged{
 		command: []string{"python3", "/program/program.py"}, memory: 256 * verdict.MiB, nonce: "00112233445566778899aabbccddeeff",
 		shim: "/scratch/job/shim", program: "/scratch/job/program-a", channels: "/scratch/job/run-a/run",
-		input: "/scratch/job/run-a/in/1a.in", test: "1a",
+		nothing: "/scratch/job/run-a/nothing", input: "/scratch/job/run-a/in/1a.in", test: "1a",
 	}
 	interactive := run
 	interactive.input = ""

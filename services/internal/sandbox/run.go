@@ -73,6 +73,10 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 			return nil, err
 		}
 	}
+	nothing, err := j.mkdir(filepath.Base(p.dir), "nothing")
+	if err != nil {
+		return nil, err
+	}
 	program, err := j.place(r.Program, r.Lane)
 	if err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	p.sub, err = j.box.contain(ctx, r.Image, cpuset, func(s step) engine.Spec {
 		return judgedProfile(s, judged{
 			command: r.Command, memory: r.Limits.Memory, nonce: p.nonce, shim: j.shim,
-			program: program, channels: channels, input: in, test: r.Test,
+			program: program, channels: channels, nothing: nothing, input: in, test: r.Test,
 		})
 	})
 	if err != nil {
@@ -160,11 +164,11 @@ func (p *Prepared) Go(ctx context.Context) (RunOutcome, error) {
 	if p.peer != nil {
 		// Before the submission's clock begins: a container's start is our time and not the participant's, and it would
 		// be noise on the lane.
-		if err := p.peer.c.start(ctx, p.peer.bound); err != nil {
+		if err := p.peer.start(ctx); err != nil {
 			return RunOutcome{}, err
 		}
 	}
-	g := &going{Prepared: p, ended: make(chan struct{}), relayed: make(chan struct{}), since: time.Now()}
+	g := &going{Prepared: p, ended: make(chan struct{}), relayed: make(chan struct{})}
 	return g.run(ctx)
 }
 
@@ -227,19 +231,22 @@ type going struct {
 
 // run does everything from go to the outcome. Whatever it starts has ended when it returns.
 func (g *going) run(ctx context.Context) (RunOutcome, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	deadlines := DeadlinesFor(g.Prepared.run.Limits.Time)
-
+	judging, endJudge := context.WithCancel(ctx)
+	// A run that is given up is killed, and that ends its output. The relay reads until then.
+	relaying, endRelay := context.WithCancel(context.WithoutCancel(ctx))
 	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer cancel()
+	defer func() {
+		endJudge()
+		endRelay()
+		tasks.Wait()
+	}()
 
 	var judge JudgeOutcome
 	var judgeErr error
 	if g.peer != nil {
 		tasks.Go(func() {
-			judge, judgeErr = g.peer.run(ctx, g)
+			judge, judgeErr = g.peer.run(judging, g)
 			if judgeErr != nil {
 				g.sub.ending.fail(judgeErr)
 			}
@@ -249,15 +256,15 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	if g.zero, err = g.sub.zero(); err != nil {
 		return RunOutcome{}, err
 	}
+	// Opening the output opens the barrier. From here on the submission's time is counted.
+	g.since = time.Now()
 	out, err := openInlet(filepath.Join(g.dir, "run", filepath.Base(wire.StdoutPath)))
 	if err != nil {
 		return RunOutcome{}, err
 	}
 	defer out.Close()
-	// The barrier is open. From here on the submission's time is counted.
-	g.since = time.Now()
-	g.relay = relay{limit: outputCap, target: g.target(), enough: g.enough, moved: &g.moved}
-	tasks.Go(func() { g.carry(ctx, out) })
+	g.relay = relay{limit: g.job.box.cap, target: g.target(), enough: g.enough, moved: &g.moved}
+	tasks.Go(func() { g.carry(relaying, out) })
 
 	watching := &watch{Deadlines: deadlines}
 	stop, err := g.sub.supervise(ctx, watching, g.since, g.zero, func() verdict.Bytes { return verdict.Bytes(g.moved.Load()) })
