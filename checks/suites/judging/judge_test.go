@@ -1,0 +1,263 @@
+//go:build guest
+
+package judging
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestACorrectProgramIsAcceptedFromADirectoryAndFromAZip(t *testing.T) {
+	unchanged(t)
+	d := judge(t, adder().dir(t), "add.c", add)
+	if d.Type != "standard-io@1" || d.Compilation.Status != "OK" || d.Compilation.Log != "" || d.Score != 100 || d.MaxScore != 100 ||
+		d.Limits.TimeMs != 10000 || d.Limits.MemoryBytes != 268435456 {
+		t.Errorf("document: %+v", d)
+	}
+	var names []string
+	for _, row := range d.Tests {
+		names = append(names, row.No)
+		if row.Status != "OK" || *row.Note != "" {
+			t.Errorf("test %s: %+v", row.No, row)
+		}
+		// Half the limit is far above what adding costs, whatever emulates the processor.
+		if *row.TimeMs >= 5000 {
+			t.Errorf("test %s is charged %d ms", row.No, *row.TimeMs)
+		}
+		if row.MemoryBytes == nil || *row.MemoryBytes < 128<<10 || *row.MemoryBytes > 256<<20 {
+			t.Errorf("test %s: memory %v", row.No, row.MemoryBytes)
+		}
+	}
+	if !slices.Equal(names, []string{"0a", "1a", "2a"}) {
+		t.Errorf("tests %v", names)
+	}
+
+	path := filepath.Join(t.TempDir(), "add.c")
+	if err := os.WriteFile(path, []byte(add), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := evalhost(t, options{}, "judge", single(10000, 64<<20).zip(t), path)
+	r.wants(t, 0)
+	for _, line := range []string{"verdict Accepted\n", "score 100 of 100\n", "C11 (GCC)", "    1  1a    OK "} {
+		if !strings.Contains(r.stdout, line) {
+			t.Errorf("standard output does not say %q:\n%s", line, r.stdout)
+		}
+	}
+}
+
+func TestPythonIsJudged(t *testing.T) {
+	needs(t, "cpython")
+	unchanged(t)
+	p := single(30000, 256<<20).config("overrideLimits: { python: { timeMs: 29000 } }").dir(t)
+	if d := judge(t, p, "add.py", "print(sum(map(int, input().split())))\n"); d.Score != 100 || d.Limits.TimeMs != 29000 {
+		t.Errorf("document: %+v", d)
+	}
+	d := judge(t, p, "add.py", "print(1 +)\n")
+	if d.Compilation.Status != "ERROR" || !strings.Contains(strings.ToLower(d.Compilation.Log), "syntax") {
+		t.Errorf("a syntax error: %+v", d.Compilation)
+	}
+}
+
+// What a submission did becomes a verdict: one program a row, and what is said of its only test.
+func TestWhatAProgramDoesDecides(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name    string
+		timeMs  int64
+		memory  int64
+		source  string
+		args    []string
+		status  string
+		reason  string
+		note    string // what it begins with
+		besides func(*testing.T, test)
+	}{
+		{name: "adding within 4 MiB", timeMs: 10000, memory: 4 * mib, source: add, status: "OK"},
+		{
+			name: "64 MiB where 4 are allowed", timeMs: 10000, memory: 4 * mib, source: instead(touch(64)),
+			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+			besides: func(t *testing.T, row test) {
+				if row.MemoryBytes == nil || *row.MemoryBytes > 4*mib {
+					t.Errorf("memory %v, limit %d", row.MemoryBytes, 4*mib)
+				}
+			},
+		},
+		{
+			name: "memory in a file of /dev/shm", timeMs: 30000, memory: 32 * mib, args: []string{"--no-policy"},
+			source: instead(`{ static char block[1 << 16]; memset(block, 1, sizeof block); FILE *f = fopen("/dev/shm/x", "w");
+				if (!f) return 3; for (int i = 0; i < 1024; i++) fwrite(block, 1, sizeof block, f); fclose(f); }`),
+			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+		},
+		{
+			name: "memory of a child", timeMs: 30000, memory: 32 * mib,
+			source: instead("if (fork() == 0) { " + touch(256) + " _Exit(0); } wait(0);"),
+			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+		},
+		{
+			name: "sleeping longer than the limit costs nothing", timeMs: 1000, memory: 64 * mib, source: instead(sleeps(2)),
+			status: "OK",
+			besides: func(t *testing.T, row test) {
+				if *row.TimeMs >= 1000 {
+					t.Errorf("charged %d ms for sleeping", *row.TimeMs)
+				}
+			},
+		},
+		{
+			name: "sleeping for ever", timeMs: 300, memory: 64 * mib, source: instead(sleeps(3600)),
+			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded: no processor time for 5.2 s",
+		},
+		{
+			name: "an endless loop", timeMs: 500, memory: 64 * mib, source: instead("for (volatile int i = 0;; i++) {}"),
+			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
+		},
+		{
+			name: "right, and then too much time", timeMs: 500, memory: 64 * mib,
+			source: first("while (clock() < 1500L * (CLOCKS_PER_SEC / 1000)) {}"),
+			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
+			besides: func(t *testing.T, row test) {
+				if *row.TimeMs <= 500 {
+					t.Errorf("charged %d ms, which is within the limit", *row.TimeMs)
+				}
+			},
+		},
+		{
+			name: "endless wrong tokens are stopped early", timeMs: 60000, memory: 64 * mib,
+			source: instead(`for (;;) puts("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");`),
+			status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"`,
+			besides: func(t *testing.T, row test) {
+				if *row.TimeMs >= 30000 {
+					t.Errorf("charged %d ms: it was not stopped early", *row.TimeMs)
+				}
+			},
+		},
+		{
+			name: "endless output without white space", timeMs: 60000, memory: 64 * mib,
+			source: instead(`{ static char block[1 << 16]; memset(block, 'a', sizeof block); for (;;) fwrite(block, 1, sizeof block, stdout); }`),
+			status: "ERROR", reason: "outputLimit", note: "Output limit exceeded",
+		},
+		{
+			name: "a null pointer", timeMs: 10000, memory: 64 * mib, source: first("*(volatile int *)0 = 1;"),
+			status: "ERROR", reason: "runtimeError", note: "Runtime error: segmentation fault (exit code 139)",
+		},
+		{
+			name: "an exit code, after the right answer", timeMs: 10000, memory: 64 * mib, source: first("return 3;"),
+			status: "ERROR", reason: "runtimeError", note: "Runtime error, exit code 3",
+		},
+		{
+			name: "nothing", timeMs: 10000, memory: 64 * mib, source: "int main(void) { return 0; }\n",
+			status: "ERROR", reason: "wrongAnswer", note: "token 1 differs: got nothing",
+		},
+		{
+			name: "reading the input twice", timeMs: 10000, memory: 64 * mib,
+			source: "#include <stdio.h>\nint main(void) { int a, b, c; if (scanf(\"%d %d\", &a, &b) != 2) return 1; " +
+				"if (fseek(stdin, 0, SEEK_SET)) return 2; if (scanf(\"%d\", &c) != 1 || c != a) return 3; printf(\"%d\\n\", b + c); return 0; }\n",
+			status: "OK",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			unchanged(t)
+			d := judge(t, single(c.timeMs, c.memory).dir(t), "program.c", c.source, c.args...)
+			row := d.row(t, "1a")
+			if row.Status != c.status || row.Reason != c.reason || !strings.HasPrefix(*row.Note, c.note) {
+				t.Errorf("%s %s, note %q; want %s %s %q", row.Status, row.Reason, *row.Note, c.status, c.reason, c.note)
+			}
+			if passed := c.status == "OK"; passed != (d.Score == 100) || !passed && d.Score != 0 {
+				t.Errorf("%v points", d.Score)
+			}
+			if c.besides != nil {
+				c.besides(t, row)
+			}
+		})
+	}
+}
+
+func TestAGroupPaysOnlyAsAWhole(t *testing.T) {
+	unchanged(t)
+	source := strings.Replace(add, `printf("%ld\n", a + b);`, `printf("%ld\n", a < 1000 ? a + b : a);`, 1)
+	d := judge(t, adder().dir(t), "add.c", source)
+	if d.Score != 40 || d.Groups[2].Points != 0 || d.Groups[2].Status != "ERROR" || d.Groups[1].Points != 40 {
+		t.Errorf("%v points, groups %+v", d.Score, d.Groups)
+	}
+	if row := d.row(t, "2a"); *row.Note != `token 1 differs: got "1000000"` || row.Reason != "wrongAnswer" {
+		t.Errorf("test 2a: %+v", row)
+	}
+}
+
+func TestASubmissionSeesItsOwnInputAndNoOther(t *testing.T) {
+	unchanged(t)
+	files := adder()
+	for _, name := range []string{"0a", "1a", "2a"} {
+		files["tests/"+name+".out"] = "/in/" + name + ".in\n"
+	}
+	source := `#include <stdio.h>
+int main(void) {
+	static const char *paths[] = {
+		"/in/0a.in", "/in/0a.out", "/in/1a.in", "/in/1a.out", "/in/2a.in", "/in/2a.out", "/tests", "/src/main.c",
+		"/var/run/docker.sock", "/run/docker.sock", "/etc/evalhost/images.json", "/aj-out/report", "/aj-out/stdout",
+		"/usr/local/bin/aj-shim", 0,
+	};
+	for (int i = 0; paths[i]; i++) {
+		FILE *f = fopen(paths[i], "r");
+		if (f) { puts(paths[i]); fclose(f); }
+		f = fopen(paths[i], "r+");
+		if (f) { printf("writable: %s\n", paths[i]); fclose(f); }
+	}
+	return 0;
+}
+`
+	d := judge(t, files.dir(t), "probe.c", source, "--no-policy")
+	if d.Score != 100 {
+		t.Errorf("a program could open more or less than its own input: %+v", d.Tests)
+	}
+}
+
+func TestWhatIsNotBuiltRunsNothing(t *testing.T) {
+	big := add + "/*" + strings.Repeat("x", 8<<20) + "*/\n"
+	for _, c := range []struct {
+		name   string
+		file   string
+		source string
+		args   []string
+		status string
+		reason string
+		log    []string
+	}{
+		{"not C at all", "prose.c", "This is no program.\n", nil, "ERROR", "compilationError", []string{"error"}},
+		{"another extension", "solution.py", add, []string{"--toolchain", "c11-gcc"}, "ERROR", "compilationError", []string{"solution.py", ".c", "C11 (GCC)"}},
+		{"too large", "big.c", big, nil, "WARNING", "policyViolation", []string{"KiB"}},
+		{
+			"the source rules", "ls.c", "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { return system(\"ls\"); }\n", nil,
+			"WARNING", "policyViolation",
+			[]string{"unistd.h", "Running another program", "(line "},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			unchanged(t)
+			d := judge(t, adder().dir(t), c.file, c.source, c.args...)
+			if d.Score != 0 || d.MaxScore != 100 || d.Compilation.Status != c.status {
+				t.Errorf("document: %+v", d)
+			}
+			for _, words := range c.log {
+				if !strings.Contains(d.Compilation.Log, words) {
+					t.Errorf("the log does not say %q:\n%s", words, d.Compilation.Log)
+				}
+			}
+			for _, row := range d.Tests {
+				if row.Reason != c.reason || *row.TimeMs != 0 || row.MemoryBytes != nil {
+					t.Errorf("a test that was not run: %+v", row)
+				}
+			}
+		})
+	}
+}
+
+func TestALanguageThatTheProblemDoesNotAcceptIsRefused(t *testing.T) {
+	unchanged(t)
+	d := judge(t, adder().config("languages: [python3]").dir(t), "add.c", add)
+	if d.Compilation.Status != "WARNING" || !strings.Contains(d.Compilation.Log, "C11 (GCC)") || !strings.Contains(d.Compilation.Log, "python3") {
+		t.Errorf("compilation: %+v", d.Compilation)
+	}
+}

@@ -1,0 +1,165 @@
+//go:build guest
+
+package judging
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+func TestBadInputIsToldAndLeavesNothing(t *testing.T) {
+	unchanged(t)
+	pkg, source := sum(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"no package", []string{"judge", "/nonexistent", source}, "/nonexistent"},
+		{"no zip", []string{"judge", source, source}, "not a zip archive"},
+		{"an unknown field", []string{"judge", single(1, 1).config("limit: 5").dir(t), source}, "limit"},
+		{"an unknown toolchain", []string{"judge", pkg, source, "--toolchain", "cobol"}, "cobol"},
+		{"no source", []string{"judge", pkg, "/nonexistent.c"}, "/nonexistent.c"},
+		{"no label", []string{"verify", pkg}, "no labelled solution"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := evalhost(t, options{}, c.args...)
+			r.wantsNoVerdict(t, 2, c.says)
+			if strings.Count(r.stderr, "\n") != 1 {
+				t.Errorf("more than a line:\n%s", r.stderr)
+			}
+		})
+	}
+}
+
+func TestLabelledSolutionsAreHeldToTheirLabels(t *testing.T) {
+	unchanged(t)
+	good := single(10000, 64<<20).with(files{
+		"solutions/accepted/add.c":                add,
+		"solutions/wrong_answer/add.c":            strings.Replace(add, "a + b", "a - b", 1),
+		"solutions/policy_violation/asm.c":        "int main(void) { asm(\"nop\"); return 0; }\n",
+		"solutions/compile_error/prose.c89-gcc.c": "// not C89\nint main(void) { return 0; }\n",
+	})
+	bad := single(10000, 64<<20).with(files{"solutions/time_limit_exceeded/add.c": add})
+	r := evalhost(t, options{}, "verify", good.dir(t))
+	r.wants(t, 0)
+	if !strings.Contains(r.stdout, "4 of 4 solutions") || strings.Contains(r.stdout, "UNEXPECTED") {
+		t.Errorf("standard output:\n%s", r.stdout)
+	}
+	r = evalhost(t, options{}, "verify", "--json", bad.dir(t))
+	r.wants(t, 1)
+	var report struct {
+		AsExpected bool
+		Packages   []struct {
+			Solutions []struct {
+				Path, Toolchain, Expected, Actual string
+				AsExpected                        bool
+				SlowestMs, PeakBytes              *int64
+				WallMs                            int64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		t.Fatalf("%v\n%s", err, r.stdout)
+	}
+	s := report.Packages[0].Solutions[0]
+	if report.AsExpected || s.AsExpected || s.Expected != "Time limit exceeded" || s.Actual != "Accepted" || s.Toolchain != "c11-gcc" ||
+		s.SlowestMs == nil || s.PeakBytes == nil || s.WallMs <= 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatWasMadeIsKeptOnRequest(t *testing.T) {
+	unchanged(t)
+	pkg, source := sum(t)
+	r := evalhost(t, options{}, "judge", "--keep", pkg, source)
+	r.wants(t, 0)
+	kept := regexp.MustCompile(`kept (/\S+)`).FindStringSubmatch(r.stderr)
+	if kept == nil {
+		t.Fatalf("it does not say where:\n%s", r.stderr)
+	}
+	defer os.RemoveAll(kept[1])
+	for name, want := range map[string]string{"main.c": add, "1a.out": "3\n"} {
+		if got, err := os.ReadFile(filepath.Join(kept[1], name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(kept[1], "program")); err != nil || info.Mode()&0o100 == 0 {
+		t.Errorf("the program: %v", err)
+	}
+}
+
+func TestAskedToStopItCleansUp(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			unchanged(t)
+			pkg, source := waiting(t)
+			r := evalhost(t, options{started: func(p *os.Process) {
+				awaitProgram(t)
+				if err := p.Signal(signal); err != nil {
+					t.Error(err)
+				}
+			}}, "judge", pkg, source)
+			r.wantsNoVerdict(t, 128+int(signal), "stopped by", "cleaned up")
+		})
+	}
+}
+
+func TestWhatAKilledCommandLeftIsSweptByTheNext(t *testing.T) {
+	unchanged(t)
+	pkg, source := waiting(t)
+	r := evalhost(t, options{started: func(p *os.Process) {
+		awaitProgram(t)
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+	}}, "judge", pkg, source)
+	if r.stdout != "" {
+		t.Errorf("standard output:\n%s", r.stdout)
+	}
+	if len(containers(t)) == 0 {
+		t.Error("the killed command left no container: this test shows nothing")
+	}
+	good, correct := sum(t)
+	if r := evalhost(t, options{}, "judge", good, correct); r.status != 0 || !strings.Contains(r.stdout, "verdict Accepted") {
+		t.Errorf("the next command: status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
+func TestTwoCommandsDoNotDisturbEachOther(t *testing.T) {
+	unchanged(t)
+	pkg, source := sum(t)
+	var results [2]ran
+	var both sync.WaitGroup
+	for i := range results {
+		both.Go(func() { results[i] = evalhost(t, options{}, "judge", pkg, source) })
+	}
+	both.Wait()
+	waited := 0
+	for _, r := range results {
+		if r.status != 0 || !strings.Contains(r.stdout, "verdict Accepted") {
+			t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
+		}
+		waited += strings.Count(r.stderr, "waiting for process")
+	}
+	if waited != 1 {
+		t.Errorf("%d of the two said that they wait:\n%s%s", waited, results[0].stderr, results[1].stderr)
+	}
+}
+
+// waiting is a package and a source that sleeps longer than any test waits.
+func waiting(t *testing.T) (pkg, source string) {
+	t.Helper()
+	pkg = single(120000, 64<<20).dir(t)
+	source = filepath.Join(t.TempDir(), "wait.c")
+	if err := os.WriteFile(source, []byte(instead(sleeps(600))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return pkg, source
+}
