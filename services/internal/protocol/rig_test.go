@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/evalhost/evalhost/services/internal/identity"
 	"github.com/evalhost/evalhost/services/internal/protocol"
@@ -184,4 +186,12 @@ func accepted(t testing.TB) protocol.Report {
 	r, err := protocol.Judged{Score: 100, MaxScore: 100, Verdict: "Accepted", Version: "0.1.0"}.Report()
 	must(t, err)
 	return r
+}
+
+// contextWithStop is a context that is stopped after a while.
+func contextWithStop(t *testing.T, after time.Duration) (context.Context, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(after, cancel)
+	return ctx, cancel
 }
