@@ -110,6 +110,20 @@ func TestC61AHostileArchiveIsRefusedAndLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestWhatCanBeRefusedWithoutUnpackingIsRefusedBeforeATargetIsCreated(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "absent", "target") // creating it would fail with another code
+	for name, src := range map[string]string{
+		"too many entries": zipOf(t, manyEntries(50)...),
+		"a bad last name":  zipOf(t, zipped{name: "a", content: "a"}, zipped{name: "../b"}),
+		"a directory":      files{"config.yml": plainConfig, "a b": ""}.dir(t),
+	} {
+		_, err := problem.Unpack(t.Context(), src, nowhere, small)
+		if problem.CodeOf(err) != problem.CodeRefused {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func manyEntries(n int) []zipped {
 	var list []zipped
 	for i := range n {
