@@ -22,7 +22,7 @@ const (
 	exitInfrastructure = 3
 	// exitUnfit: the machine does not meet a requirement. Nothing was judged.
 	exitUnfit = 4
-	// exitSignal and the signal's number: asked to stop. Everything was cleaned up, no verdict.
+	// exitSignal and the signal's number: asked to stop. No verdict.
 	exitSignal = 128
 )
 
@@ -52,7 +52,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 // conclude says what went wrong, in one line, and turns it into the exit status.
 func conclude(ctx context.Context, err error, stderr io.Writer) int {
 	if i, ok := asInterrupted(ctx); ok && err != nil {
-		fmt.Fprintf(stderr, "evalhost: %v; there is no verdict, and everything was cleaned up\n", i)
+		fmt.Fprintf(stderr, "evalhost: %v; there is no verdict\n", i)
 		return exitSignal + int(i.signal)
 	}
 	var status statusError
@@ -151,7 +151,7 @@ Exit status:
   2  bad use or bad input: nothing was started
   3  infrastructure failure while judging: no verdict
   4  this machine is not fit to judge: nothing was judged
-  128 and the signal's number: asked to stop; everything was cleaned up, no verdict
+  128 and the signal's number: asked to stop; no verdict
 `
 
 // arguments reads flags before, between and after the operands, as people type them; "--" ends the flags.

@@ -147,10 +147,9 @@ func reachBus(ctx context.Context, cgroupRoot string) (string, error) {
 	return "the service manager answers", nil
 }
 
-// probeLimits are written into the probe's cgroup and must read back the same.
-var probeLimits = map[string]string{
-	"cpu.max": "50000 100000", "cpuset.cpus": "0", "memory.max": "67108864", "memory.swap.max": "0", "pids.max": "15",
-}
+// probeLimits are written into the probe's cgroup and must read back the same. The controllers cpu and cpuset are handed
+// down to a cgroup only once something in it asks for them.
+var probeLimits = map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "15"}
 
 // probe makes a home like that of a run, limits it, reads it and removes it.
 func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
