@@ -94,14 +94,10 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 		said = collect(ctx, b.c, judgeOutput, b.bound)
 	} else {
 		input = toJudge
-		back, err := openInlet(filepath.Join(b.dir, fromJudge))
-		if err == nil {
-			answer, err = readAnswer(filepath.Join(b.dir, verdictOf), b.c)
-		}
-		if err != nil {
+		var err error
+		if answer, err = readAnswer(filepath.Join(b.dir, verdictOf), b.c); err != nil {
 			return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
 		}
-		tasks.Go(func() { b.feed(ctx, g, back) })
 	}
 	tasks.Go(func() {
 		err := deliver(ctx, b.queue, filepath.Join(b.dir, input), b.c.exited, b.bound)
@@ -163,7 +159,13 @@ func (b *beside) wait(ctx context.Context, ended <-chan struct{}) (Stop, error) 
 
 // feed carries what an interactor says to the submission's standard input (spec/sandbox.md 6.3). When the submission is
 // gone it goes on reading: an interactor must not die of a broken pipe because a participant's program left early (C34).
-func (b *beside) feed(ctx context.Context, g *going, in *inlet) {
+// When the interactor is gone, or never came, it ends the submission's input; so it lives as long as the longer of both.
+func (b *beside) feed(ctx context.Context, g *going) {
+	in, err := openInlet(filepath.Join(b.dir, fromJudge))
+	if err != nil {
+		g.sub.ending.fail(err)
+		return
+	}
 	defer in.Close()
 	release := in.stopOn(ctx)
 	defer release()

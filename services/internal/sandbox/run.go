@@ -265,6 +265,9 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	defer out.Close()
 	g.relay = relay{limit: g.job.box.cap, target: g.target(), enough: g.enough, moved: &g.moved}
 	tasks.Go(func() { g.carry(relaying, out) })
+	if g.peer != nil && g.peer.judge.Kind == Interactor {
+		tasks.Go(func() { g.peer.feed(relaying, g) })
+	}
 
 	watching := &watch{Deadlines: deadlines}
 	stop, err := g.sub.supervise(ctx, watching, g.since, g.zero, func() verdict.Bytes { return verdict.Bytes(g.moved.Load()) })
