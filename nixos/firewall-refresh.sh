@@ -56,4 +56,4 @@ while read -r set host port; do
     element "$set" "$address" "$port"
   done | nft -f -
 done <"$file"
-exit $failed
+exit "$failed"

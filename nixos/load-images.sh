@@ -48,11 +48,10 @@ for pair in "$@"; do
 done
 
 keep=""
-for key in $(jq -r '.images | keys[]' "$manifest"); do
-  reference=$(jq -r --arg key "$key" '.images[$key].reference' "$manifest")
+for reference in $(jq -r '.images[].reference' "$manifest"); do
   found=$(docker image inspect "$reference") ||
     fail "Docker has no image $reference: no archive carried it, and evalhost never pulls"
-  want=$(jq -S -c --arg key "$key" ".images[\$key] | $expected" "$manifest")
+  want=$(jq -S -c --arg reference "$reference" ".images[] | select(.reference == \$reference) | $expected" "$manifest")
   have=$(printf '%s' "$found" | jq -S -c ".[0] | $identity")
   if [ "$want" != "$have" ]; then
     docker image rm --force "$reference" >/dev/null || true

@@ -10,21 +10,18 @@ let
   # What `go mod vendor` writes for go.mod and go.sum, as a NAR hash. checks/nix recomputes it.
   vendorHash = import ./vendor-hash.nix;
 
-  hasAnyExt = extensions: file: lib.any file.hasExt extensions;
-
-  # Only what the go command reads, so that no change of a document, a unit or a Nix file rebuilds a program.
+  # Only what the go command reads, so that no change of a document, a unit or a Nix file rebuilds a program. Every Go
+  # file of the module is in it, built here or not: what is vendored is what all of them import together.
   src = fileset.toSource {
     root = ../.;
     fileset = fileset.unions [
       ../go.mod
       ../go.sum
+      (fileset.fileFilter (file: file.hasExt "go") ../.)
+      (fileset.fileFilter (file: file.hasExt "json") ../langimages)
+      # Beside the Go files stand what they embed, and what their tests hold them against.
       ../services
       ../shim
-      (fileset.fileFilter (hasAnyExt [
-        "go"
-        "json"
-      ]) ../langimages)
-      # Files that tests hold the code against.
       (fileset.maybeMissing ./host)
       (fileset.maybeMissing ../.env.example)
       (fileset.maybeMissing ../examples)
@@ -106,7 +103,7 @@ let
       package = "services/runner";
       description = "Claims jobs from a Server, judges them and reports";
     };
-    evalhost-refserver = {
+    refserver = {
       package = "services/refserver";
       description = "A small Server for trying things out";
     };
@@ -143,7 +140,7 @@ let
     evalhost = "evalhost";
     shim = "aj-shim";
     runner = "evalhost-runner";
-    refserver = "evalhost-refserver";
+    refserver = "refserver";
   };
 in
 lib.mapAttrs (_: name: built.${name}) (lib.filterAttrs (_: name: built ? ${name}) names)

@@ -9,17 +9,13 @@
 #
 # Later wins: the image, the volume, the command line. A line that is no setting is refused by name, so that a slip of
 # the pen is not a host that judges with half of what was meant.
-set -eu
+set -euf
 
 base=$1 cmdline=$2 volume=$3 leases=$4 out=$5
-work=$(mktemp -d)
-mounted=""
-finish() {
-  if [ -n "$mounted" ]; then umount "$work/volume" || true; fi
-  rm -rf "$work/settings" "$work/given" "$work/host"
-  rmdir "$work/volume" "$work" 2>/dev/null || true
-}
-trap finish EXIT
+newline='
+'
+return=$(printf '\r')
+given="" resolvers="" times="" url=""
 
 refuse() {
   cat >&2 <<TEXT
@@ -35,59 +31,73 @@ TEXT
   exit 1
 }
 
-mkdir "$work/volume"
-: >"$work/given"
-: >"$work/host"
+# setting LINE: one KEY=value for the daemon.
+setting() {
+  case ${1%%=*} in *[!A-Za-z0-9_]*) return 1 ;; esac
+  case $1 in
+  AJ_*=* | EVALHOST_*=*) ;;
+  *) return 1 ;;
+  esac
+  case $1 in AJ_Server__BaseUrl=*) url=${1#*=} ;; esac
+  given="$given$1$newline"
+}
+
+# machine LINE: what the machine itself needs to know; names and addresses, separated by commas.
+machine() {
+  case ${1#*=} in "" | *[!0-9A-Za-z.:,-]*) return 1 ;; esac
+  case $1 in
+  resolver=*) resolvers=$(echo "${1#*=}" | tr ',' ' ') ;;
+  time=*) times=$(echo "${1#*=}" | tr ',' ' ') ;;
+  *) return 1 ;;
+  esac
+}
+
 directory=$volume
 if [ -b "$volume" ]; then
-  mount -o ro,nodev,nosuid,noexec "$volume" "$work/volume" ||
-    refuse "the volume EVALHOST cannot be mounted"
-  mounted=yes
-  directory=$work/volume
+  directory=$(mktemp -d)
+  mount -o ro,nodev,nosuid,noexec "$volume" "$directory" || refuse "the volume EVALHOST cannot be mounted"
+  trap 'umount "$directory" && rmdir "$directory"' EXIT
 fi
 if [ -d "$directory" ]; then
   [ -f "$directory/evalhost.env" ] || refuse "the volume EVALHOST has no file evalhost.env"
   number=0
   while IFS= read -r line || [ -n "$line" ]; do
     number=$((number + 1))
-    line=$(printf '%s' "$line" | sed 's/\r$//')
+    line=${line%"$return"}
     case $line in
     "" | "#"*) ;;
     *)
-      if printf '%s' "$line" | grep -Eq '^(AJ|EVALHOST)_[A-Za-z0-9_]+='; then
-        printf '%s\n' "$line" >>"$work/given"
-      elif printf '%s' "$line" | grep -Eq '^(resolver|time)=[0-9A-Za-z.:-]+$'; then
-        printf '%s\n' "$line" >>"$work/host"
-      else
+      setting "$line" || machine "$line" ||
         refuse "line $number of evalhost.env on the volume EVALHOST is no setting: $line"
-      fi
       ;;
     esac
   done <"$directory/evalhost.env"
 fi
 
-# The kernel's own words are split at blanks; a value here has none.
-tr ' ' '\n' <"$cmdline" | grep '^evalhost\.' >"$work/settings" || true
-while IFS= read -r word; do
+read -r words <"$cmdline" || true
+for word in $words; do
   value=${word#*=}
   case $word in
-  evalhost.server=*) printf 'AJ_Server__BaseUrl=%s\n' "$value" >>"$work/given" ;;
-  evalhost.name=*) printf 'AJ_Runner__Name=%s\n' "$value" >>"$work/given" ;;
-  evalhost.tags=*) printf 'AJ_Runner__Tags=%s\n' "$value" >>"$work/given" ;;
-  evalhost.resolver=* | evalhost.time=*) printf '%s\n' "${word#evalhost.}" >>"$work/host" ;;
-  *) refuse "the kernel command line has $word, which is none of evalhost.server, .name, .tags, .resolver and .time" ;;
+  evalhost.server=*) setting "AJ_Server__BaseUrl=$value" ;;
+  evalhost.name=*) setting "AJ_Runner__Name=$value" ;;
+  evalhost.tags=*) setting "AJ_Runner__Tags=$value" ;;
+  evalhost.resolver=* | evalhost.time=*)
+    machine "${word#evalhost.}" || refuse "the kernel command line has $word, which names no address"
+    ;;
+  evalhost.*)
+    refuse "the kernel command line has $word, which is none of evalhost.server, .name, .tags, .resolver and .time"
+    ;;
   esac
-done <"$work/settings"
+done
 
-url=$(sed -n 's/^AJ_Server__BaseUrl=//p' "$work/given" | tail -n 1)
 [ -n "$url" ] || refuse "no Server is named"
-rest=${url#*://}
-authority=${rest%%/*}
 case $url in
 https://?*/*) port=443 ;;
 http://?*/*) port=80 ;;
 *) refuse "the Server is \"$url\", which is no http or https address with a path" ;;
 esac
+rest=${url#*://}
+authority=${rest%%/*}
 case $authority in
 *@* | "") refuse "the Server is \"$url\", which has no plain host" ;;
 "["*"]:"*) host=${authority%%"]"*} port=${authority##*:} host=${host#"["} ;;
@@ -96,11 +106,16 @@ case $authority in
 *) host=$authority ;;
 esac
 
-resolvers=$(sed -n 's/^resolver=//p' "$work/host" | tr ',' '\n')
 if [ -z "$resolvers" ] && [ -d "$leases" ]; then
-  resolvers=$(cat "$leases"/* 2>/dev/null | sed -n 's/^DNS=//p' | tr ' ' '\n' | sort -u)
+  # What DHCP offered; the only thing that is taken from it besides an address and a way out.
+  set +f
+  for lease in "$leases"/*; do
+    while read -r line; do
+      case $line in DNS=*) resolvers="$resolvers ${line#DNS=}" ;; esac
+    done <"$lease"
+  done
+  set -f
 fi
-times=$(sed -n 's/^time=//p' "$work/host" | tr ',' '\n')
 [ -n "$times" ] || times="0.nixos.pool.ntp.org 1.nixos.pool.ntp.org"
 
 mkdir -p "$out"
@@ -108,11 +123,10 @@ mkdir -p "$out"
   for address in $resolvers; do echo "resolver $address 53"; done
   for name in $times; do echo "time $name 123"; done
   echo "server $host $port"
-} >"$out/egress.new"
-for address in $resolvers; do echo "nameserver $address"; done >"$out/resolv.conf.new"
-printf '[Time]\nNTP=%s\n' "$(echo "$times" | tr '\n' ' ')" >"$out/timesyncd.conf.new"
-# Of a key that is named twice the last one counts, and systemd would read both.
-cat "$base" "$work/given" | awk -F= '{ last[$1] = NR; line[NR] = $0; key[NR] = $1 }
-  END { for (n = 1; n <= NR; n++) if (last[key[n]] == n) print line[n] }' >"$out/runner.env.new"
-for file in egress resolv.conf runner.env timesyncd.conf; do mv "$out/$file.new" "$out/$file"; done
+} >"$out/egress"
+for address in $resolvers; do echo "nameserver $address"; done >"$out/resolv.conf"
+printf '[Time]\nNTP=%s\n' "$times" >"$out/timesyncd.conf"
+# Of a key that is named twice the last one counts.
+printf '%s' "$given" | awk -F= '{ last[$1] = NR; line[NR] = $0; key[NR] = $1 }
+  END { for (n = 1; n <= NR; n++) if (last[key[n]] == n) print line[n] }' "$base" - >"$out/runner.env"
 echo "evalhost: judging for $url"

@@ -24,9 +24,7 @@ let
     name = "evalhost-boot-config";
     runtimeInputs = [
       pkgs.coreutils
-      pkgs.gnugrep
       pkgs.gawk
-      pkgs.gnused
       pkgs.util-linux
     ];
     text = builtins.readFile ./boot-config.sh;
