@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// plain is the least a container can be.
+func plain() Spec {
+	return Spec{
+		Name: "evalhost-x", Instance: "x", Image: Image{Reference: "lang", ID: "sha256:1"}, Argv: []string{"/bin/true"},
+		Memory: 64 * verdict.MiB, Pids: 16, FileSize: verdict.MiB, Parent: "evalhost-x.slice",
+	}
+}
+
+func TestASpecThatAsksForLessThanASandboxIsRefused(t *testing.T) {
+	if err := plain().check(); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(source, target string) func(*Spec) {
+		return func(s *Spec) { s.Mounts = []Mount{{Source: source, Target: target}} }
+	}
+	for name, spoil := range map[string]func(*Spec){
+		"no name":                            func(s *Spec) { s.Name = "" },
+		"no instance":                        func(s *Spec) { s.Instance = "" },
+		"an image that was not looked up":    func(s *Spec) { s.Image.ID = "" },
+		"N9 an image with a volume":          func(s *Spec) { s.Image.Volumes = []string{"/data"} },
+		"no command":                         func(s *Spec) { s.Argv = nil },
+		"an empty command":                   func(s *Spec) { s.Argv = []string{""} },
+		"no memory limit":                    func(s *Spec) { s.Memory = 0 },
+		"a memory limit the runtime refuses": func(s *Spec) { s.Memory = 6*verdict.MiB - 1 },
+		"unlimited memory":                   func(s *Spec) { s.Memory = -1 },
+		"no limit on processes":              func(s *Spec) { s.Pids = 0 },
+		"unlimited processes":                func(s *Spec) { s.Pids = -1 },
+		"no limit on files":                  func(s *Spec) { s.FileSize = 0 },
+		"a negative /tmp":                    func(s *Spec) { s.Tmp = -1 },
+		"no cgroup of its own":               func(s *Spec) { s.Parent = "" },
+		"a judged run with a writable root":  func(s *Spec) { s.Shim, s.WritableRoot = true, true },
+		"a relative source":                  mount("scratch", "/src"),
+		"a relative target":                  mount("/scratch", "src"),
+		"a source that climbs":               mount("/scratch/../etc", "/src"),
+		"the host's root":                    mount("/", "/src"),
+		"the container's root":               mount("/scratch", "/"),
+		"the daemon's socket":                mount("/var/run/docker.sock", "/src"),
+		"the daemon's socket, elsewhere":     mount("/run/docker.sock", "/src"),
+		"where the socket would be":          mount("/scratch", "/var/run/docker.sock"),
+	} {
+		s := plain()
+		spoil(&s)
+		if err := s.check(); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+		if _, _, err := s.configs(); err == nil {
+			t.Errorf("%s was described", name)
+		}
+	}
+}
+
+// described gives the JSON the daemon would be sent, as plain maps.
+func described(t *testing.T, s Spec) (config, host map[string]any) {
+	t.Helper()
+	text, err := s.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Config, HostConfig map[string]any }
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Config, all.HostConfig
+}
+
+func TestWhatNoSpecCanChange(t *testing.T) {
+	judged := plain()
+	judged.Shim, judged.Silent = true, true
+	build := plain()
+	build.WritableRoot, build.Tmp = true, verdict.MiB
+	for name, s := range map[string]Spec{"plain": plain(), "judged": judged, "build": build} {
+		config, host := described(t, s)
+		for key, want := range map[string]string{
+			"NetworkMode": `"none"`, "IpcMode": `"private"`, "CapDrop": `["ALL"]`, "SecurityOpt": `["no-new-privileges"]`,
+			"Privileged": `false`, "PidMode": `""`, "UTSMode": `""`, "UsernsMode": `""`, "Devices": `null`, "Binds": `null`,
+			"AutoRemove": `false`, "Init": `false`, "NanoCpus": `1000000000`, "VolumesFrom": `null`, "ShmSize": `0`,
+			"DeviceRequests": `null`, "DeviceCgroupRules": `null`, "OomKillDisable": `null`, "PortBindings": `null`,
+		} {
+			if got, _ := json.Marshal(host[key]); string(got) != want {
+				t.Errorf("%s: %s is %s, want %s", name, key, got, want)
+			}
+		}
+		if host["Memory"] != host["MemorySwap"] {
+			t.Errorf("%s: memory %v and memory with swap %v differ: it would swap instead of dying", name, host["Memory"], host["MemorySwap"])
+		}
+		if config["NetworkDisabled"] != true || config["OpenStdin"] != false || config["Tty"] != false {
+			t.Errorf("%s: config %v", name, config)
+		}
+		if got, _ := json.Marshal(config["Healthcheck"]); string(got) != `{"Test":["NONE"]}` {
+			t.Errorf("%s: health check %s", name, got)
+		}
+		if log := host["LogConfig"].(map[string]any)["Type"]; log != "local" && log != "none" {
+			t.Errorf("%s: the daemon's own log driver would be used: %v", name, log)
+		}
+	}
+}
+
+func TestCapabilitiesAndRootComeWithTheShimAlone(t *testing.T) {
+	config, host := described(t, plain())
+	if config["User"] != Nobody || host["CapAdd"] != nil || host["CgroupnsMode"] != "private" || host["Annotations"] != nil {
+		t.Errorf("plain: user %v, capabilities %v, cgroup namespace %v", config["User"], host["CapAdd"], host["CgroupnsMode"])
+	}
+	s := plain()
+	s.Shim = true
+	config, host = described(t, s)
+	caps, _ := json.Marshal(host["CapAdd"])
+	if config["User"] != "0:0" || string(caps) != `["SETUID","SETGID"]` || host["CgroupnsMode"] != "host" || host["Annotations"] == nil {
+		t.Errorf("judged: user %v, capabilities %s, cgroup namespace %v", config["User"], caps, host["CgroupnsMode"])
+	}
+}
+
+func TestTheImagesOwnEntryPointNeverRuns(t *testing.T) {
+	s := plain()
+	s.Image.Entrypoint, s.Image.Cmd = []string{"/image-entry"}, []string{"image-arg"}
+	s.Argv = []string{"/bin/echo", "a", "b"}
+	config, _ := described(t, s)
+	entry, _ := json.Marshal(config["Entrypoint"])
+	cmd, _ := json.Marshal(config["Cmd"])
+	if string(entry) != `["/bin/echo"]` || string(cmd) != `["a","b"]` {
+		t.Errorf("entry point %s, command %s", entry, cmd)
+	}
+	s.Argv = s.Argv[:1]
+	config, _ = described(t, s)
+	if cmd, _ := json.Marshal(config["Cmd"]); string(cmd) != `[]` {
+		t.Errorf("without arguments the command is %s, and null would mean the image's own", cmd)
+	}
+}
+
+// goFiles calls visit for every Go file of the module, with its path from the module's root.
+func goFiles(t *testing.T, visit func(path string, file *ast.File)) {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		if root == "/" {
+			t.Skip("the module's sources are not here")
+		}
+	}
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := e.Name()
+		if e.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "vendor" || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if e.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil // the compiler says it better
+		}
+		rel, _ := filepath.Rel(root, path)
+		visit(rel, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNobodyElseImportsTheDockerClient(t *testing.T) {
+	here := filepath.Join("services", "internal", "engine")
+	seen := false
+	goFiles(t, func(path string, file *ast.File) {
+		for _, i := range file.Imports {
+			name, _ := strconv.Unquote(i.Path.Value)
+			docker := strings.HasPrefix(name, "github.com/docker/docker") || strings.HasPrefix(name, "github.com/moby/moby") ||
+				strings.HasPrefix(name, "github.com/containerd/containerd")
+			switch {
+			case docker && filepath.Dir(path) == here:
+				seen = true
+			case docker:
+				t.Errorf("%s imports %s; only the engine does", path, name)
+			}
+		}
+	})
+	if !seen {
+		t.Error("the search did not even find the engine's own imports")
+	}
+}
+
+func TestTheServicesMakeContainersInNoOtherWay(t *testing.T) {
+	calls := 0
+	goFiles(t, func(path string, file *ast.File) {
+		if !strings.HasPrefix(path, "services"+string(filepath.Separator)) || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			selector, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			switch selector.Sel.Name {
+			case "ContainerCreate":
+				calls++
+			case "Command", "CommandContext", "LookPath":
+				for _, arg := range call.Args {
+					if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						word, _ := strconv.Unquote(lit.Value)
+						switch filepath.Base(word) {
+						case "docker", "podman", "nerdctl", "ctr", "runc", "crun":
+							t.Errorf("%s starts %q", path, word)
+						}
+					}
+				}
+			}
+			return true
+		})
+	})
+	if calls != 1 {
+		t.Errorf("containers are created in %d places, want the one in the engine", calls)
+	}
+}
