@@ -1,3 +1,5 @@
+//go:build !guest
+
 package main
 
 import (
@@ -8,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +79,7 @@ type trial struct {
 	noNonce bool
 	user    uint32     // the shim's own; 0 for root
 	extra   []*os.File // descriptors it is started with, from 3
+	init    bool       // be PID 1 of a namespace, with the two capabilities a judged container has
 }
 
 // result is what came of it.
@@ -102,24 +106,16 @@ func needRoot(t *testing.T) {
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(bench.dir, "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
 // newFile makes a file that any user may write.
 func newFile(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o666))
+	must(t, os.Chmod(path, 0o666))
 	return path
 }
 
@@ -136,6 +132,10 @@ func (tr trial) start(t *testing.T) (*exec.Cmd, func() result) {
 		output = newFile(t, filepath.Join(dir, "stdout"), "")
 	}
 	cmd := exec.Command(bench.shim, append([]string{tr.input, output}, tr.program...)...)
+	if tr.init {
+		cmd = exec.Command(bench.helper, append([]string{helperWord, "contain"}, cmd.Args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	}
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	if !tr.noNonce {
@@ -156,9 +156,7 @@ func (tr trial) start(t *testing.T) (*exec.Cmd, func() result) {
 	if tr.user != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tr.user, Gid: tr.user}}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	stop := time.AfterFunc(testTimeout, func() { cmd.Process.Kill() })
 	return cmd, func() result {
 		t.Helper()
@@ -192,10 +190,47 @@ func (tr trial) run(t *testing.T) result {
 func readAll(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
+}
+
+// runUnreported runs the shim with a report channel that is full, so that it cannot report and therefore cannot end, and
+// reads the output to its end before it takes the report: whatever ended the output, the end of the shim it was not.
+func (tr trial) runUnreported(t *testing.T) (string, wire.Reading) {
+	t.Helper()
+	needRoot(t)
+	dir := scratch(t)
+	tr.output, tr.report = filepath.Join(dir, "stdout"), filepath.Join(dir, "report")
+	must(t, syscall.Mkfifo(tr.output, 0o600))
+	must(t, syscall.Mkfifo(tr.report, 0o600))
+	channel, err := os.OpenFile(tr.report, os.O_RDWR, 0)
+	must(t, err)
+	defer channel.Close()
+	for err == nil {
+		must(t, channel.SetWriteDeadline(time.Now().Add(20*time.Millisecond)))
+		_, err = channel.Write(bytes.Repeat([]byte{'.'}, 4096))
+	}
+	cmd, wait := tr.start(t)
+	reader, err := os.Open(tr.output)
+	must(t, err)
+	defer reader.Close()
+	must(t, reader.SetReadDeadline(time.Now().Add(20*time.Second)))
+	output, err := io.ReadAll(reader)
+	if err != nil {
+		must(t, cmd.Process.Kill())
+		t.Fatalf("the output is %q, and then: %v", output, err)
+	}
+	var stream []byte
+	must(t, channel.SetReadDeadline(time.Now().Add(20*time.Second)))
+	for chunk := make([]byte, 65536); wire.Parse(stream, testNonce).Report == nil; {
+		n, err := channel.Read(chunk)
+		must(t, err)
+		stream = append(stream, chunk[:n]...)
+	}
+	if got := wait(); got.code != 0 {
+		t.Errorf("%v", got)
+	}
+	return string(output), wire.Parse(stream, testNonce)
 }
 
 // mustReport fails the test unless the run was measured and ended as said.
@@ -275,7 +310,31 @@ func helper(words []string) {
 			panic(err)
 		}
 		select {}
+	case "contain": // replaces itself by the rest, as PID 1 with the two capabilities a judged container has
+		contain()
+		panic(syscall.Exec(words[1], words[1:], os.Environ()))
 	default:
 		panic("unknown helper " + words[0])
+	}
+}
+
+// contain makes of a process in new namespaces what a judged container's first process is, without cgroups and seccomp.
+func contain() {
+	const capSetgid, capSetuid, capLast, dropBounding = 6, 7, 63, 24 // PR_CAPBSET_DROP
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		panic(err)
+	}
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		panic(err)
+	}
+	runtime.LockOSThread() // the set belongs to one thread, and exec keeps the one it is called on
+	for capability := range capLast + 1 {
+		if capability == capSetgid || capability == capSetuid {
+			continue
+		}
+		_, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, dropBounding, uintptr(capability), 0)
+		if errno != 0 && errno != syscall.EINVAL { // more numbers than this kernel has
+			panic(errno)
+		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !guest
+
 package main
 
 import (
@@ -43,14 +45,10 @@ func TestInputIsHandedOverASocket(t *testing.T) {
 	dir := scratch(t)
 	socket := filepath.Join(dir, "stdin")
 	listener, err := listenUnix(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(listener)
 	input, err := os.Open(newFile(t, filepath.Join(dir, "1.in"), "seven\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer input.Close()
 	_, wait := trial{input: socket, program: asHelper("twice")}.start(t)
 	serve(t, listener, []byte{0}, int(input.Fd()))
@@ -63,9 +61,7 @@ func TestInputIsHandedOverASocket(t *testing.T) {
 
 func TestASocketThatHandsOverAnythingButOneDescriptorIsRefused(t *testing.T) {
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer null.Close()
 	fd := int(null.Fd())
 	for name, test := range map[string]struct {
@@ -80,9 +76,7 @@ func TestASocketThatHandsOverAnythingButOneDescriptorIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			socket := filepath.Join(scratch(t), "stdin")
 			listener, err := listenUnix(socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer syscall.Close(listener)
 			_, wait := trial{input: socket, program: []string{"/bin/true"}}.start(t)
 			serve(t, listener, test.data, test.fds...)

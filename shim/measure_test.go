@@ -10,14 +10,20 @@ import (
 	"github.com/evalhost/evalhost/shim/wire"
 )
 
+// must ends a test that cannot go on.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // boxOf makes a directory that reads like a box.
 func boxOf(t *testing.T, files map[string]string) *box {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return &box{place{dir: dir, name: "/box"}}
 }

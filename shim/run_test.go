@@ -1,3 +1,5 @@
+//go:build !guest
+
 package main
 
 import (
@@ -86,9 +88,7 @@ func TestTheShimRefusesToRunWithoutWhatItNeeds(t *testing.T) {
 	dir := scratch(t)
 	socket := filepath.Join(dir, "unserved")
 	listener, err := listenUnix(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	syscall.Close(listener)
 	ran := filepath.Join(dir, "ran")
 	program := []string{"/usr/bin/touch", ran}
@@ -141,9 +141,7 @@ func TestAProgramThatCannotBeRunHasAReasonAndAReport(t *testing.T) {
 	text := newFile(t, filepath.Join(dir, "text"), "hello\n")
 	orphan := newFile(t, filepath.Join(dir, "orphan"), "#!/no/such/interpreter\n")
 	for path, mode := range map[string]os.FileMode{plain: 0o644, secret: 0o700, text: 0o755, orphan: 0o755} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, mode))
 	}
 	for name, test := range map[string]struct {
 		program string
@@ -193,9 +191,7 @@ func elfTooLarge() []byte {
 
 func TestAProgramTooLargeToBeLoadedDiesOfItAndIsNotTheShimsFailure(t *testing.T) {
 	path := filepath.Join(scratch(t), "large")
-	if err := os.WriteFile(path, elfTooLarge(), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, elfTooLarge(), 0o755))
 	trial{program: []string{path}}.run(t).mustReport(t, 139)
 }
 
@@ -219,9 +215,7 @@ func TestRootDropsToNobodyAndTheProgramIsFoundOnThePath(t *testing.T) {
 func TestTheProgramInheritsNothingButItsThreeFiles(t *testing.T) {
 	leaked := newFile(t, filepath.Join(scratch(t), "leaked"), "")
 	left, err := os.Open(leaked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer left.Close()
 	got := trial{program: []string{"/bin/ls", "-l", "/proc/self/fd"}, extra: []*os.File{left, left}}.run(t)
 	got.mustReport(t, 0)
@@ -269,9 +263,7 @@ func TestAShimStartedAsSomebodyElseRefusesToRunTheProgram(t *testing.T) {
 func TestAShimStartedAheadWaitsAtItsOutputWithTheSecretsAlreadyGone(t *testing.T) {
 	dir := scratch(t)
 	fifo := filepath.Join(dir, "stdout")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	// The report channel does not exist yet: the shim must not have come so far.
 	report := filepath.Join(dir, "report")
 	cmd, wait := trial{output: fifo, report: report, program: []string{"/bin/echo", "go"}}.start(t)
@@ -299,14 +291,10 @@ func TestAShimStartedAheadWaitsAtItsOutputWithTheSecretsAlreadyGone(t *testing.T
 
 func TestAReaderThatGoesAwayEndsTheProgramBySIGPIPE(t *testing.T) {
 	fifo := filepath.Join(scratch(t), "stdout")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	_, wait := trial{output: fifo, program: []string{"/usr/bin/yes"}}.start(t)
 	reader, err := os.Open(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := reader.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
 	}
@@ -315,41 +303,15 @@ func TestAReaderThatGoesAwayEndsTheProgramBySIGPIPE(t *testing.T) {
 }
 
 func TestTheOutputEndsWithTheProgramAndNotWithTheShim(t *testing.T) {
-	dir := scratch(t)
-	output, report := filepath.Join(dir, "stdout"), filepath.Join(dir, "report")
-	for _, fifo := range []string{output, report} {
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	output, reading := trial{program: []string{"/bin/echo", "done"}}.runUnreported(t)
+	if output != "done\n" || reading.Report == nil {
+		t.Errorf("the output is %q, the report %+v", output, reading)
 	}
-	// The report channel is opened and not read until the output has ended, so the shim is still there then.
-	_, wait := trial{output: output, report: report, program: []string{"/bin/echo", "done"}}.start(t)
-	reader, err := os.Open(output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	channel, err := os.Open(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer channel.Close()
-	var got bytes.Buffer
-	if _, err := got.ReadFrom(reader); err != nil || got.String() != "done\n" {
-		t.Errorf("the output is %q, %v", got.String(), err)
-	}
-	var line bytes.Buffer
-	if _, err := line.ReadFrom(channel); err != nil || wire.Parse(line.Bytes(), testNonce).Report == nil {
-		t.Errorf("the report is %q, %v", line.String(), err)
-	}
-	wait()
 }
 
 func TestTheFeatureMarkerIsInTheBinaryAndPrinted(t *testing.T) {
 	binary, err := os.ReadFile(bench.shim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Contains(binary, []byte(wire.FeatureMarker)) {
 		t.Errorf("no %q in the binary", wire.FeatureMarker)
 	}
@@ -367,9 +329,7 @@ func TestAPanicBecomesAFailedLineAndTheCode125(t *testing.T) {
 		"panic: open /x: no such file or di": func() { panic(&failure{what: "open /x", err: syscall.ENOENT}) },
 	} {
 		var pipe [2]int
-		if err := syscall.Pipe(pipe[:]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Pipe(pipe[:]))
 		s := shim{nonce: testNonce, report: pipe[1]}
 		code := s.conclude(func() (wire.Report, error) { thrown(); return wire.Report{}, nil })
 		syscall.Close(pipe[1])
@@ -386,9 +346,7 @@ func TestAPanicBecomesAFailedLineAndTheCode125(t *testing.T) {
 
 func TestAReportThatCannotBeWrittenIsAFailure(t *testing.T) {
 	full, err := syscall.Open("/dev/full", syscall.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(full)
 	s := shim{nonce: testNonce, report: full}
 	if code := s.conclude(func() (wire.Report, error) { return wire.Report{}, nil }); code != wire.ExitShimFailed {

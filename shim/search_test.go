@@ -13,12 +13,8 @@ func TestAProgramIsLookedUpAsExecvpDoes(t *testing.T) {
 	root := t.TempDir()
 	for _, file := range []string{"a/prog", "b/prog", "c/prog", "b/only-b"} {
 		full := filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		must(t, os.WriteFile(full, nil, 0o755))
 	}
 	t.Chdir(filepath.Join(root, "c"))
 	a, b := root+"/a", root+"/b"
