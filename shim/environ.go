@@ -28,21 +28,21 @@ var secrets = [...]string{
 // maxNonce is how much of a nonce is kept (spec/sandbox.md 3.1).
 const maxNonce = 127
 
-// takeInstructions reads the Runner's four variables and destroys them where other processes could see them. It does the
-// second even if it has to refuse the first.
+// takeInstructions reads the Runner's four variables and destroys them where other processes could see them. The Go
+// runtime copied the environment when it started, so the values are still here afterwards, on the heap, where no other
+// user can read them. What could be read is returned with an error too: it says where to complain.
 func takeInstructions() (instructions, error) {
-	var given instructions
+	given := instructions{
+		nonce:       os.Getenv(wire.EnvNonce),
+		report:      os.Getenv(wire.EnvReport),
+		cgroup:      os.Getenv(wire.EnvCgroup),
+		memory:      os.Getenv(wire.EnvMemoryBytes),
+		environment: withoutSecrets(os.Environ()),
+	}
+	given.nonce = given.nonce[:min(len(given.nonce), maxNonce)]
 	if err := scrubEnvironment(); err != nil {
 		return given, err
 	}
-	// The Go runtime copied the environment when it started, so the values are still here, on the heap, where no other
-	// user can read them.
-	given.nonce = os.Getenv(wire.EnvNonce)
-	given.nonce = given.nonce[:min(len(given.nonce), maxNonce)]
-	given.report = os.Getenv(wire.EnvReport)
-	given.cgroup = os.Getenv(wire.EnvCgroup)
-	given.memory = os.Getenv(wire.EnvMemoryBytes)
-	given.environment = withoutSecrets(os.Environ())
 	if given.nonce == "" {
 		return given, &failure{what: "read the environment", reason: "no " + wire.EnvNonce + " in the environment"}
 	}
