@@ -162,7 +162,7 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	}
 	g := newGuest(dir, r)
 	if err := g.waitReady(ctx, o.Timeout); err != nil {
-		return nil, fmt.Errorf("the guest did not become ready within %v: %w\nthe last lines of its console:\n%s\nQEMU said: %s",
+		return nil, fmt.Errorf("the guest did not become ready (it had %v): %w\nthe last lines of its console:\n%s\nQEMU said: %s",
 			o.Timeout, err, tail(filepath.Join(dir, "console.log"), 25), tail(filepath.Join(dir, "qemu.log"), 10))
 	}
 	return g, g.markReady()

@@ -55,7 +55,7 @@ func FindVariant(name string) (Variant, error) {
 func (v Variant) kernelCommandLine() string {
 	words := []string{
 		"console=hvc0", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "panic=-1", "random.trust_cpu=on",
-		"systemd.show_status=yes", "systemd.tty.term.console=dumb", "systemd.firstboot=no", "evalhost.variant=" + v.Name,
+		"systemd.tty.term.console=dumb", "systemd.firstboot=no", "evalhost.variant=" + v.Name,
 	}
 	return strings.Join(append(words, v.Append...), " ")
 }

@@ -25,7 +25,7 @@ func ready(ctx context.Context, wait time.Duration) (wire.ReadyResult, error) {
 	var res wire.ReadyResult
 	version, err := dockerVersion(ctx)
 	if err != nil {
-		return res, fmt.Errorf("docker did not answer within %v: %w; see journalctl -u docker", wait, err)
+		return res, fmt.Errorf("docker did not answer: %w\n%s", err, dockerJournal())
 	}
 	res.Docker = version
 	out, _ := exec.CommandContext(ctx, "systemctl", "is-system-running", "--wait").Output()
@@ -63,10 +63,14 @@ func dockerVersion(ctx context.Context) (string, error) {
 			return d.DialContext(ctx, "unix", "/run/docker.sock")
 		},
 	}}
-	for {
+	for try := 1; ; try++ {
 		version, err := askDocker(ctx, client)
 		if err == nil {
 			return version, nil
+		}
+		// No use in waiting for a daemon that has given up.
+		if try%10 == 0 && exec.CommandContext(ctx, "systemctl", "--quiet", "is-failed", "docker.service").Run() == nil {
+			return "", errors.New("docker.service has failed")
 		}
 		select {
 		case <-ctx.Done():
@@ -74,6 +78,18 @@ func dockerVersion(ctx context.Context) (string, error) {
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
+}
+
+// dockerJournal is what the daemon said last.
+func dockerJournal() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "journalctl", "--boot", "--no-pager", "--output=cat", "--lines=15",
+		"--unit=docker.service", "--unit=docker20.service").CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("its journal could not be read: %v: %s", err, out)
+	}
+	return "the last lines of its journal:\n" + string(out)
 }
 
 func askDocker(ctx context.Context, client *http.Client) (string, error) {
