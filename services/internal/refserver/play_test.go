@@ -2,6 +2,7 @@ package refserver
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -318,3 +319,7 @@ func (p *player) uploaded() string {
 }
 
 func dump(v any) string { return fmt.Sprintf("%+v", v) }
+
+func contextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
