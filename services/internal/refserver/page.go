@@ -269,11 +269,11 @@ func (s *Server) submitPage(w http.ResponseWriter, status int, problem string, f
 	}{c, s.page.languages})
 }
 
-// formOf is what a person typed, to be shown again beside an error.
+// formOf is what a person typed, to be shown again beside an error; what is too long for a page is left out.
 func formOf(r *http.Request) map[string]string {
 	form := map[string]string{}
 	for name, values := range r.PostForm {
-		if name != "token" && len(values) > 0 {
+		if name != "token" && len(values) > 0 && len(values[0]) <= int(pageLog) {
 			form[name] = values[0]
 		}
 	}
