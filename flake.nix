@@ -59,21 +59,12 @@
           pkgs.go_1_26
           pkgs.gnumake
           pkgs.jq
-          pkgs.nixfmt
           pkgs.nftables
-          pkgs.shellcheck
+          pkgs.nixfmt-tree
+          pkgs.shellcheck-minimal
         ];
       };
 
-      formatter.${system} = pkgs.writeShellApplication {
-        name = "evalhost-format";
-        runtimeInputs = [
-          pkgs.git
-          pkgs.nixfmt
-        ];
-        text = ''
-          git ls-files -z -- '*.nix' | xargs -0 nixfmt "$@"
-        '';
-      };
+      formatter.${system} = pkgs.nixfmt-tree;
     };
 }

@@ -49,14 +49,16 @@ let
   formatted =
     pkgs.runCommand "evalhost-formatted"
       {
-        nativeBuildInputs = [ pkgs.nixfmt ];
+        nativeBuildInputs = [ pkgs.nixfmt-tree ];
         sources = lib.fileset.toSource {
           root = ../.;
           fileset = lib.fileset.fileFilter (file: file.hasExt "nix") ../.;
         };
       }
       ''
-        find "$sources" -name '*.nix' -exec nixfmt --check {} +
+        cp -r "$sources" tree
+        chmod -R u+w tree
+        HOME=$PWD treefmt --ci --walk filesystem --tree-root tree
         touch "$out"
       '';
 in

@@ -11,7 +11,9 @@ let
   egress = cfg.egress;
   our = import ./lib.nix { inherit lib; };
 
-  destination = our.urlParts (if cfg.server.proxy != null then cfg.server.proxy else cfg.server.url);
+  through = if cfg.server.proxy != null then cfg.server.proxy else cfg.server.url;
+  # Null for what is no address: then nothing is let out to it, and an assertion says why.
+  destination = if through == null then null else our.urlParts through;
   # Fixed addresses of the Server say nothing about where a proxy is.
   serverHosts =
     if cfg.server.proxy == null && cfg.server.addresses != [ ] then

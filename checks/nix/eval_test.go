@@ -126,9 +126,10 @@ func nixFiles(t *testing.T) []string {
 	return files
 }
 
-func read(t *testing.T, name string) string {
+// read returns a file of the tree, or of a copy of it.
+func read(t *testing.T, dir, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, name))
+	content, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestTheLockIsThePublishedPin(t *testing.T) {
 		Root    string
 		Version int
 	}
-	if err := json.Unmarshal([]byte(read(t, "flake.lock")), &lock); err != nil {
+	if err := json.Unmarshal([]byte(read(t, root, "flake.lock")), &lock); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"nixpkgs": "nixpkgs"}, lock.Nodes[lock.Root].Inputs); diff != "" {
@@ -121,7 +121,7 @@ func TestTheLockIsThePublishedPin(t *testing.T) {
 	if !strings.Contains(pin.Locked.URL, "."+pin.Locked.Rev[:12]+"/") {
 		t.Errorf("%s is not the archive of %s", pin.Locked.URL, pin.Locked.Rev)
 	}
-	if !strings.Contains(read(t, "flake.nix"), `"`+pin.Original["url"]+`"`) {
+	if !strings.Contains(read(t, root, "flake.nix"), `"`+pin.Original["url"]+`"`) {
 		t.Errorf("flake.nix does not ask for %s", pin.Original["url"])
 	}
 }

@@ -22,7 +22,7 @@ func TestVendorHashIsTheHashOfWhatGoVendors(t *testing.T) {
 		t.Fatalf("%s: %v", hash, err)
 	}
 	got := strings.TrimSpace(string(out))
-	want := strings.Trim(strings.TrimSpace(read(t, "nixos/vendor-hash.nix")), `"`)
+	want := strings.Trim(strings.TrimSpace(read(t, root, "nixos/vendor-hash.nix")), `"`)
 	if got != want {
 		t.Errorf("nixos/vendor-hash.nix says %s, and go.mod and go.sum now vendor %s: write that there", want, got)
 	}

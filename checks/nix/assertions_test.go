@@ -1,0 +1,143 @@
+package nix
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// refusals are configurations that would not judge right. Each must fail with a message that names the option and the
+// cure; says are pieces of it.
+var refusals = map[string]struct {
+	module string
+	says   []string
+}{
+	"another machine": {
+		`{ _module.args.pkgs = lib.mkForce (pkgs // { stdenv = pkgs.stdenv // { hostPlatform = pkgs.stdenv.hostPlatform // { system = "aarch64-linux"; }; }; }); }`,
+		[]string{"aarch64-linux", `nixpkgs.hostPlatform = "x86_64-linux"`},
+	},
+	"no Server": {
+		`{ services.evalhost.server.url = lib.mkForce null; }`,
+		[]string{"services.evalhost.server.url", "https://judge.example.org/api/v1"},
+	},
+	"a Server without an interface": {
+		`{ services.evalhost.server.url = lib.mkForce "https://judge.example.org/"; }`,
+		[]string{"services.evalhost.server.url", "/api/"},
+	},
+	"a proxy that is none": {
+		`{ services.evalhost.server.proxy = "proxy.example.org"; }`,
+		[]string{"services.evalhost.server.proxy", "http://proxy.example.org:3128"},
+	},
+	"the old cgroup hierarchy": {
+		`{ boot.kernelParams = [ "systemd.unified_cgroup_hierarchy=0" ]; }`,
+		[]string{"boot.kernelParams", "systemd.unified_cgroup_hierarchy=0", "Take it out"},
+	},
+	"a controller turned off": {
+		`{ boot.kernelParams = [ "cgroup_disable=memory" ]; }`,
+		[]string{"boot.kernelParams", "cgroup_disable=memory", "Take it out"},
+	},
+	"swap": {
+		`{ swapDevices = [ { device = "/dev/sda2"; } ]; }`,
+		[]string{"swapDevices", "Set it to [ ]"},
+	},
+	"compressed swap": {
+		`{ zramSwap.enable = true; }`,
+		[]string{"zramSwap.enable", "Set it to false"},
+	},
+	"a program for every crash": {
+		`{ systemd.coredump.enable = true; }`,
+		[]string{"systemd.coredump.enable", "Set it to false"},
+	},
+	"an old kernel": {
+		`{ boot.kernelPackages = pkgs.linuxPackages; }`,
+		[]string{"boot.kernelPackages", "6.12"},
+	},
+	"more lanes than processors": {
+		`{ services.evalhost = { lanes = 3; processors = "2-3"; }; }`,
+		[]string{"services.evalhost.lanes", "services.evalhost.processors", "fewer lanes"},
+	},
+	"a key beside the device meant for it": {
+		`{ services.evalhost.identity = { device = "/dev/vdz"; keyFile = "/var/lib/evalhost/identity.key"; }; }`,
+		[]string{"services.evalhost.identity.keyFile", "at its default"},
+	},
+	"somebody in Docker's group": {
+		`{ users.users.alice = { isNormalUser = true; extraGroups = [ "docker" ]; }; }`,
+		[]string{"alice", "users.groups", "docker"},
+	},
+	"a way in": {
+		`{ services.openssh.enable = true; }`,
+		[]string{"services.openssh.enable", "services.evalhost.allowSsh"},
+	},
+	"a name nobody can look up": {
+		`{ services.evalhost.egress.resolvers = lib.mkForce [ ]; }`,
+		[]string{"services.evalhost.egress.resolvers", "judge.example.org", "services.evalhost.server.addresses"},
+	},
+	"a setting that has an option": {
+		`{ services.evalhost.settings.AJ_Server__BaseUrl = "https://elsewhere.example.org/api/v1"; }`,
+		[]string{"services.evalhost.settings", "AJ_Server__BaseUrl", "Use that option"},
+	},
+	"a setting of something else": {
+		`{ services.evalhost.settings.LD_PRELOAD = "/x"; }`,
+		[]string{"services.evalhost.settings", "LD_PRELOAD", "Take the others out"},
+	},
+}
+
+func TestABadConfigurationIsRefusedWithItsCure(t *testing.T) {
+	tools(t)
+	var modules strings.Builder
+	names := slices.Sorted(maps.Keys(refusals))
+	for _, name := range names {
+		fmt.Fprintf(&modules, "%q = { lib, pkgs, ... }: %s;\n", name, refusals[name].module)
+	}
+	apply := `configurations: let good = configurations.example-vm;
+	  failing = module: map (a: a.message) (builtins.filter (a: !a.assertion)
+	    (good.extendModules { modules = [ module ]; }).config.assertions);
+	in builtins.mapAttrs (_: failing) { good = { }; ` + modules.String() + "}"
+	// "another machine" replaces pkgs by itself, which must not ask for itself.
+	apply = strings.ReplaceAll(apply, "pkgs // { stdenv = pkgs.stdenv // { hostPlatform = pkgs.stdenv.hostPlatform //",
+		"good.pkgs // { stdenv = good.pkgs.stdenv // { hostPlatform = good.pkgs.stdenv.hostPlatform //")
+	dir := copyTree(t)
+	var messages map[string][]string
+	evaluate(t, dir, "nixosConfigurations", apply, &messages)
+	if len(messages["good"]) > 0 {
+		t.Errorf("a good configuration is refused: %q", messages["good"])
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			if len(messages[name]) == 0 {
+				t.Fatal("accepted")
+			}
+			if !slices.ContainsFunc(messages[name], func(message string) bool {
+				joined := strings.Join(strings.Fields(message), " ")
+				return !slices.ContainsFunc(refusals[name].says, func(piece string) bool { return !strings.Contains(joined, piece) })
+			}) {
+				t.Errorf("no message has all of %q: %q", refusals[name].says, messages[name])
+			}
+		})
+	}
+}
+
+// A key in the store is refused by the type of the option, whose words are the evaluator's own.
+func TestAKeyInTheStoreIsRefused(t *testing.T) {
+	tools(t)
+	dir := copyTree(t)
+	for name, value := range map[string]string{
+		"a path of the store": `"${builtins.storeDir}/abc-key"`,
+		"a path of the tree":  `./key`,
+	} {
+		_, err := tryEvaluate(t, dir, "nixosConfigurations", `configurations: (configurations.example-vm.extendModules {
+		  modules = [ { services.evalhost.identity.keyFile = `+strings.ReplaceAll(value, "./key", "/. + \"/key\"")+`; } ]; }).config.services.evalhost.environment`)
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		words := strings.Join(strings.Fields(err.Error()), " ")
+		for _, piece := range []string{"services.evalhost.identity.keyFile", "outside the Nix store", "/var/lib/evalhost/identity.key"} {
+			if !strings.Contains(words, piece) {
+				t.Errorf("%s: the refusal does not say %q: %s", name, piece, words)
+			}
+		}
+	}
+}

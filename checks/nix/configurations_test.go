@@ -1,0 +1,294 @@
+package nix
+
+import (
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// host is what is looked at of an evaluated configuration.
+type host struct {
+	Toplevel      string
+	Daemon        map[string]any
+	Environment   map[string]string
+	Rules, Names  string
+	Units         map[string]string
+	Files         map[string]string // below /etc, by name: the store path of the content
+	Wanted        []string
+	KernelParams  []string
+	Packages      []string // what units come from, by name
+	Root          string
+	Nix, Switch   bool
+	Wrappers      []string
+	Ssh, Resolved bool
+	Firewall      bool
+	Logins        map[string]bool
+	Warnings      []string
+}
+
+const look = `configurations: builtins.mapAttrs (name: host: let c = host.config; in {
+  Toplevel = c.system.build.toplevel.drvPath;
+  Daemon = c.virtualisation.docker.daemon.settings;
+  Environment = c.services.evalhost.environment;
+  Rules = c.networking.nftables.ruleset;
+  Names = c.services.evalhost.egress.names;
+  Units = builtins.mapAttrs (_: unit: unit.text) (host.lib.filterAttrs (name: unit:
+    host.lib.hasPrefix "evalhost" name || host.lib.hasPrefix "var-lib-evalhost" name) c.systemd.units);
+  Files = builtins.mapAttrs (_: file: toString file.source) (host.lib.filterAttrs (name: _:
+    host.lib.hasPrefix "evalhost/" name || name == "sysctl.d/90-evalhost.conf" || name == "resolv.conf") c.environment.etc);
+  Wanted = c.systemd.targets.multi-user.wants;
+  KernelParams = c.boot.kernelParams;
+  Packages = map (package: package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages);
+  Root = c.fileSystems."/".fsType;
+  Nix = c.nix.enable;
+  Switch = c.system.switch.enable;
+  Wrappers = builtins.attrNames c.security.wrappers;
+  Ssh = c.services.openssh.enable;
+  Resolved = c.services.resolved.enable;
+  Firewall = c.networking.firewall.enable;
+  Logins = host.lib.genAttrs [ "getty@" "serial-getty@" "autovt@" ] (name: c.systemd.services.${name}.enable);
+  Warnings = c.warnings;
+}) configurations`
+
+var storeHash = regexp.MustCompile(`/[^ "]*/store/[0-9a-z]{32}-`)
+
+// golden compares a text with a file of testdata. Where things lie in the store depends on everything; that is left out.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = storeHash.ReplaceAllString(got, "/nix/store/")
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it anew):\n%s", file, diff)
+	}
+}
+
+func TestEveryConfigurationEvaluates(t *testing.T) {
+	tools(t)
+	dir := copyTree(t)
+	var hosts map[string]host
+	evaluate(t, dir, "nixosConfigurations", look, &hosts)
+	if diff := cmp.Diff([]string{"example-bare-metal", "example-vm", "iso"}, slices.Sorted(maps.Keys(hosts))); diff != "" {
+		t.Fatalf("configurations (-want +got):\n%s", diff)
+	}
+
+	for name, host := range hosts {
+		t.Run(name, func(t *testing.T) {
+			if !strings.HasSuffix(host.Toplevel, ".drv") {
+				t.Errorf("no system: %q", host.Toplevel)
+			}
+			if len(host.Warnings) > 0 {
+				t.Errorf("warnings: %s", host.Warnings)
+			}
+			// Nothing survives, nobody gets in.
+			if host.Root != "tmpfs" || host.Nix || host.Switch || host.Ssh || host.Resolved || host.Firewall || len(host.Wrappers) > 0 {
+				t.Errorf("not immutable: %+v", host)
+			}
+			for login, on := range host.Logins {
+				if on {
+					t.Errorf("%s is on", login)
+				}
+			}
+			for _, parameter := range []string{"psi=1", "nosmt", "systemd.swap=0", "transparent_hugepage=madvise"} {
+				if !slices.Contains(host.KernelParams, parameter) {
+					t.Errorf("the kernel is not told %s: %s", parameter, host.KernelParams)
+				}
+			}
+			if !slices.Contains(host.Packages, "evalhost-slice") || !slices.Contains(host.Packages, "evalhost-tmpfiles") {
+				t.Errorf("slice and tmpfiles come from elsewhere: %s", host.Packages)
+			}
+			checkDaemon(t, dir, host.Daemon)
+			checkFiles(t, dir, host.Files)
+			checkDaemonIs(t, daemonPresent(t, dir), host)
+		})
+	}
+
+	for unit, text := range hosts["example-bare-metal"].Units {
+		golden(t, "bare-metal/"+strings.ReplaceAll(unit, `\x2d`, "-"), text)
+	}
+	golden(t, "bare-metal/egress.nft", hosts["example-bare-metal"].Rules)
+	golden(t, "vm/egress.nft", hosts["example-vm"].Rules)
+	golden(t, "vm/egress", hosts["example-vm"].Names)
+	if hosts["example-bare-metal"].Names != "" {
+		t.Errorf("names to look up, although every address is given: %s", hosts["example-bare-metal"].Names)
+	}
+	environment, err := json.MarshalIndent(hosts["example-bare-metal"].Environment, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "bare-metal/environment.json", string(environment)+"\n")
+	if slice := hosts["example-bare-metal"].Units["evalhost.slice"]; !strings.Contains(slice, "AllowedCPUs=2-9") {
+		t.Errorf("the slice does not have the processors that were named: %s", slice)
+	}
+	if _, named := hosts["iso"].Environment["AJ_Server__BaseUrl"]; named {
+		t.Error("the ISO is built for one Server")
+	}
+}
+
+// checkDaemon compares with the file that every other host uses, after the three additions NixOS and the module make.
+func checkDaemon(t *testing.T, dir string, got map[string]any) {
+	t.Helper()
+	var want map[string]any
+	if err := json.Unmarshal([]byte(read(t, dir, "nixos/host/daemon.json")), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["group"] = "docker"
+	want["hosts"] = []any{"fd://"}
+	want["data-root"] = "/var/lib/evalhost/docker"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("daemon.json (-file +NixOS):\n%s", diff)
+	}
+}
+
+// checkFiles: what lies below /etc as a file of nixos/host is that file.
+func checkFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	if source := files["sysctl.d/90-evalhost.conf"]; !strings.HasSuffix(source, "nixos/host/sysctl.conf") && !strings.HasSuffix(source, "-sysctl.conf") {
+		t.Errorf("sysctl.d/90-evalhost.conf is %s", source)
+	} else if content, err := os.ReadFile(source); err == nil && string(content) != read(t, dir, "nixos/host/sysctl.conf") {
+		t.Errorf("%s is not nixos/host/sysctl.conf", source)
+	}
+	if !strings.HasSuffix(files["evalhost/images.json"], "-evalhost-images.json") {
+		t.Errorf("the manifest is %s", files["evalhost/images.json"])
+	}
+	for _, name := range []string{"evalhost/runner.env", "evalhost/egress", "resolv.conf"} {
+		if files[name] == "" {
+			t.Errorf("/etc/%s is missing", name)
+		}
+	}
+}
+
+// TestTheDaemonJoinsWhenItsUnitAndItsProgramAreThere evaluates the tree the other way round than it stands: without the
+// daemon where it has one, with a daemon where it has none. The way it stands is evaluated above.
+func TestTheDaemonJoinsWhenItsUnitAndItsProgramAreThere(t *testing.T) {
+	tools(t)
+	dir := copyTree(t)
+	stands := daemonPresent(t, dir)
+	for name, content := range map[string]string{
+		daemonUnit:    "[Service]\nExecStart=/usr/lib/evalhost/evalhost-runner\n",
+		daemonProgram: "package main\n\nfunc main() {}\n",
+	} {
+		file := filepath.Join(dir, name)
+		if stands {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var hosts map[string]host
+	evaluate(t, dir, "nixosConfigurations",
+		"configurations: ("+look+") { inherit (configurations) example-vm; }", &hosts)
+	checkDaemonIs(t, !stands, hosts["example-vm"])
+}
+
+const daemonUnit, daemonProgram = "nixos/host/evalhost-runner.service", "services/runner/main.go"
+
+// daemonPresent says whether a tree has both the unit and the program; one alone is not enough to run it.
+func daemonPresent(t *testing.T, dir string) bool {
+	t.Helper()
+	for _, name := range []string{daemonUnit, daemonProgram} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func checkDaemonIs(t *testing.T, present bool, got host) {
+	t.Helper()
+	if slices.Contains(got.Packages, "evalhost-runner-unit") != present || slices.Contains(got.Wanted, "evalhost-runner.service") != present {
+		t.Errorf("present %v: units from %s, wanted at boot %s", present, got.Packages, got.Wanted)
+	}
+	if !strings.Contains(got.Units["evalhost-images.service"], "Before=evalhost-runner.service") {
+		t.Error("the daemon does not wait for the images")
+	}
+	if _, dropIn := got.Units["evalhost-runner.service"]; dropIn {
+		t.Error("NixOS adds to the unit, so it is not the file any more")
+	}
+}
+
+func TestEveryOutputEvaluates(t *testing.T) {
+	tools(t)
+	dir := copyTree(t)
+	for attribute, atLeast := range map[string][]string{
+		"packages.x86_64-linux": {
+			"evalhost", "shim", "suites", "image-gcc", "image-clang", "image-cpython", "image-pypy", "image-manifest", "host-image", "iso", "default",
+		},
+		"checks.x86_64-linux": {
+			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes", "vm-scratch",
+			"vm-suites", "vm-suites-cgroupfs", "vm-iso", "formatted", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
+		},
+		"devShells.x86_64-linux": {"default"},
+	} {
+		var derivations map[string]string
+		evaluate(t, dir, attribute, "builtins.mapAttrs (_: d: d.drvPath)", &derivations)
+		for _, name := range atLeast {
+			if !strings.HasSuffix(derivations[name], ".drv") {
+				t.Errorf("%s.%s is %q", attribute, name, derivations[name])
+			}
+		}
+	}
+	var apps map[string]struct{ Type, Program string }
+	evaluate(t, dir, "apps.x86_64-linux", "builtins.mapAttrs (_: a: { inherit (a) type program; })", &apps)
+	if app := apps["default"]; app.Type != "app" || !strings.HasSuffix(app.Program, "/bin/evalhost") {
+		t.Errorf("the default app is %+v", app)
+	}
+}
+
+// TestImagesAreMadeOfTheTable: names and tags come from toolchains.json, dates are fixed, and no image says what it runs.
+func TestImagesAreMadeOfTheTable(t *testing.T) {
+	tools(t)
+	var table struct {
+		Images []struct{ Key, Reference string }
+	}
+	if err := json.Unmarshal([]byte(read(t, root, "langimages/toolchains.json")), &table); err != nil {
+		t.Fatal(err)
+	}
+	type recorded struct {
+		Name, Tag, Created, Compressor string
+		Config                         map[string]any
+	}
+	var got map[string]recorded
+	evaluate(t, copyTree(t), "packages.x86_64-linux", `packages: builtins.mapAttrs (_: image:
+	  { inherit (image.recorded) name tag created compressor config; }) {
+	    inherit (packages) image-gcc image-clang image-cpython image-pypy; }`, &got)
+	want := map[string]recorded{}
+	for _, image := range table.Images {
+		name, tag, _ := strings.Cut(image.Reference, ":")
+		want["image-"+image.Key] = recorded{
+			Name: strings.ReplaceAll(name, "/", "-"), Tag: tag, Created: "1970-01-01T00:00:01Z", Compressor: "none",
+			Config: map[string]any{"Env": []any{"PATH=/bin"}, "WorkingDir": "/"},
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+}
