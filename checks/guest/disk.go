@@ -12,7 +12,7 @@ import (
 )
 
 // diskLayout changes whenever this file does something else with the same inputs.
-const diskLayout = "1"
+const diskLayout = "2"
 
 // diskSize is the guest's disk: sparse here, so its size costs nothing, and small enough for a test to fill.
 const diskSize = "8G"
@@ -83,31 +83,36 @@ func installFiles(ctx context.Context, root, tree string, store *stage) error {
 	if err := copyFile(filepath.Join(store.dir, "images.json"), filepath.Join(tree, "etc/evalhost/images.json"), 0o644); err != nil {
 		return err
 	}
-	units, err := filepath.Glob(filepath.Join(root, "checks/guest/files/*.service"))
+	units := filepath.Join(tree, "etc/systemd/system")
+	if err := copyUnits(filepath.Join(root, "checks/guest/files"), units); err != nil {
+		return err
+	}
+	for link, unit := range map[string]string{
+		"sysinit.target.wants":    "evalhost-guest-agent.service",
+		"docker.service.requires": "evalhost-guest-variant.service",
+	} {
+		if err := os.MkdirAll(filepath.Join(units, link), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink("../"+unit, filepath.Join(units, link, unit)); err != nil {
+			return err
+		}
+	}
+	if err := copyFile(filepath.Join(root, "checks/guest/files/containerd.toml"), filepath.Join(tree, "etc/containerd/config.toml"), 0o644); err != nil {
+		return err
+	}
+	masked, err := os.ReadFile(filepath.Join(root, "checks/guest/files/masked"))
 	if err != nil {
 		return err
 	}
-	for _, unit := range units {
-		name := filepath.Base(unit)
-		if err := copyFile(unit, filepath.Join(tree, "etc/systemd/system", name), 0o644); err != nil {
+	for line := range strings.Lines(string(masked)) {
+		path := strings.TrimSpace(line)
+		if path == "" || strings.HasPrefix(path, "#") {
+			continue
+		}
+		if err := mask(filepath.Join(tree, path)); err != nil {
 			return err
 		}
-	}
-	for _, unit := range []string{"evalhost-guest-agent.service", "evalhost-guest-variant.service"} {
-		wants := filepath.Join(tree, "etc/systemd/system/multi-user.target.wants")
-		if err := os.MkdirAll(wants, 0o755); err != nil {
-			return err
-		}
-		if err := os.Symlink("../"+unit, filepath.Join(wants, unit)); err != nil {
-			return err
-		}
-	}
-	requires := filepath.Join(tree, "etc/systemd/system/docker.service.requires")
-	if err := os.MkdirAll(requires, 0o755); err != nil {
-		return err
-	}
-	if err := os.Symlink("../evalhost-guest-variant.service", filepath.Join(requires, "evalhost-guest-variant.service")); err != nil {
-		return err
 	}
 	agent := filepath.Join(tree, "usr/local/lib/evalhost-guest/agent")
 	if err := os.MkdirAll(filepath.Dir(agent), 0o755); err != nil {
@@ -118,6 +123,26 @@ func installFiles(ctx context.Context, root, tree string, store *stage) error {
 		dir:  root, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64"},
 	}.run(ctx)
 	return err
+}
+
+// copyUnits copies the units of a directory and what is in their drop-in directories.
+func copyUnits(from, to string) error {
+	for _, pattern := range []string{"*.service", "*.d/*.conf"} {
+		files, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			rel, err := filepath.Rel(from, file)
+			if err != nil {
+				return err
+			}
+			if err := copyFile(file, filepath.Join(to, rel), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // copyFile writes a new file: the tree is made of links to a kept stage, and writing through one would change that stage.
@@ -137,6 +162,17 @@ func writeNew(dst string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	return os.WriteFile(dst, data, mode)
+}
+
+// mask puts a link to the null device in a file's place, which is how systemd is told to do without a unit or generator.
+func mask(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink("/dev/null", path)
 }
 
 func single(pattern string) (string, error) {
@@ -180,6 +216,7 @@ func makeInitrd(ctx context.Context, tree, dst string) error {
 	for _, d := range []string{"bin", "dev", "proc", "root"} {
 		archive.add(d, 0o040755, nil)
 	}
+	archive.device("dev/console", 0o020600, 5, 1)
 	archive.add("bin/busybox", 0o100755, busybox)
 	archive.add("virtio_blk.ko", 0o100644, []byte(ko))
 	archive.add("init", 0o100755, []byte(initrdInit))
@@ -193,10 +230,14 @@ type cpio struct {
 	entries int
 }
 
-func (c *cpio) add(name string, mode uint32, content []byte) {
+func (c *cpio) add(name string, mode uint32, content []byte) { c.entry(name, mode, content, 0, 0) }
+
+func (c *cpio) device(name string, mode, major, minor uint32) { c.entry(name, mode, nil, major, minor) }
+
+func (c *cpio) entry(name string, mode uint32, content []byte, major, minor uint32) {
 	c.entries++
 	fmt.Fprintf(c, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
-		c.entries, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name)+1, 0, name)
+		c.entries, mode, 0, 0, 1, 0, len(content), 0, 0, major, minor, len(name)+1, 0, name)
 	c.pad()
 	c.Write(content)
 	c.pad()

@@ -21,6 +21,7 @@ import (
 const (
 	memoryMiB  = 3072
 	processors = 2
+	cpu        = "max,-svm"
 )
 
 // machine says how one QEMU process is started. Relative paths are relative to its working directory, the instance's.
@@ -54,16 +55,15 @@ func (m machine) args() []string {
 	}
 	args := append(loader(m.qemu, "qemu-system-x86_64"),
 		"-L", filepath.Join(m.qemu, "usr/share/qemu"), "-L", filepath.Join(m.qemu, "usr/share/seabios"),
-		"-name", "evalhost-guest", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-name", "evalhost-guest", "-nodefaults", "-no-user-config", "-display", "none",
 		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%dM,mem-path=%s,share=%s", memoryMiB, m.memory, share),
-		"-machine", "q35,memory-backend=ram,usb=off,vmport=off,smm=off", "-accel", m.accel, "-cpu", "max",
+		"-machine", "q35,memory-backend=ram,usb=off,vmport=off,smm=off,sata=off", "-accel", m.accel, "-cpu", cpu,
 		"-m", strconv.Itoa(memoryMiB), "-smp", strconv.Itoa(processors), "-rtc", "base=utc",
 		"-kernel", filepath.Join(m.disk, "vmlinuz"), "-initrd", filepath.Join(m.disk, "initrd"),
 		"-append", m.variant.kernelCommandLine(),
 		"-blockdev", "driver=file,node-name=file0,filename=disk.qcow2,cache.direct=off,cache.no-flush=on",
 		"-blockdev", "driver=qcow2,node-name=disk0,file=file0,cache.no-flush=on",
 		"-device", "virtio-blk-pci,drive=disk0",
-		"-device", "virtio-rng-pci",
 		"-device", fmt.Sprintf("virtio-serial-pci,max_ports=%d", wire.Ports+2),
 		"-chardev", "file,id=console,path=console.log,append=on", "-device", "virtconsole,chardev=console",
 		"-chardev", "socket,id=qmp,path=qmp.sock,server=on,wait=off", "-mon", "chardev=qmp,mode=control",

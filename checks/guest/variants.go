@@ -54,7 +54,7 @@ func FindVariant(name string) (Variant, error) {
 // nothing here and cost an emulated processor dearly.
 func (v Variant) kernelCommandLine() string {
 	words := []string{
-		"console=hvc0", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "panic=-1", "random.trust_cpu=on",
+		"console=hvc0", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "random.trust_cpu=on", "lsm=landlock,lockdown,yama,integrity,apparmor",
 		"systemd.tty.term.console=dumb", "systemd.firstboot=no", "evalhost.variant=" + v.Name,
 	}
 	return strings.Join(append(words, v.Append...), " ")

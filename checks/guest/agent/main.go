@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -36,8 +35,7 @@ func run() error {
 	a := &agent{cells: cells}
 	var ports sync.WaitGroup
 	for i := range wire.Ports {
-		path := filepath.Join("/dev/virtio-ports", wire.PortName(i))
-		p, err := openPort(ctx, path)
+		p, err := openPort(ctx, wire.PortName(i))
 		if err != nil {
 			return err
 		}
@@ -55,7 +53,6 @@ func run() error {
 			}
 		})
 	}
-	notifyReady()
 	<-ctx.Done()
 	ports.Wait()
 	return nil

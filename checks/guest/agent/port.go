@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,22 +22,42 @@ type port struct {
 	ep   int
 }
 
-func openPort(ctx context.Context, path string) (*port, error) {
+// openPort finds a port by its name as the kernel shows it: that needs neither udev nor any other service.
+func openPort(ctx context.Context, name string) (*port, error) {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		path, err := findPort(name)
 		if err == nil {
+			fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return nil, fmt.Errorf("open %s: %w", path, err)
+			}
 			return newPort(path, fd)
 		}
-		if !errors.Is(err, unix.ENOENT) || time.Now().After(deadline) {
-			return nil, fmt.Errorf("open %s: %w", path, err)
+		if time.Now().After(deadline) {
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond): // udev has not named it yet
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+func findPort(name string) (string, error) {
+	const class = "/sys/class/virtio-ports"
+	ports, err := os.ReadDir(class)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range ports {
+		got, err := os.ReadFile(filepath.Join(class, p.Name(), "name"))
+		if err == nil && strings.TrimSpace(string(got)) == name {
+			return filepath.Join("/dev", p.Name()), nil
+		}
+	}
+	return "", fmt.Errorf("%s has no port named %s", class, name)
 }
 
 func newPort(path string, fd int) (*port, error) {

@@ -111,17 +111,3 @@ func askDocker(ctx context.Context, client *http.Client) (string, error) {
 	}
 	return v.Version, nil
 }
-
-// notifyReady tells systemd that the ports are open.
-func notifyReady() {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_, _ = conn.Write([]byte("READY=1"))
-}

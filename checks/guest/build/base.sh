@@ -20,13 +20,4 @@ echo 5e1ec7ed0000400080000000e7a15057 >"$root/etc/machine-id"
 rm -f "$root/etc/fstab"
 : >"$root/etc/fstab"
 
-# What only makes a boot longer, or wakes up in the middle of a measurement.
-for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
-  fstrim.timer systemd-tmpfiles-clean.timer getty.target getty@tty1.service console-getty.service \
-  modprobe@configfs.service modprobe@drm.service modprobe@efi_pstore.service modprobe@fuse.service \
-  systemd-pstore.service systemd-firstboot.service systemd-machine-id-commit.service systemd-update-done.service \
-  systemd-hwdb-update.service systemd-journal-catalog-update.service ldconfig.service systemd-networkd.service \
-  systemd-udev-load-credentials.service; do
-  ln -sf /dev/null "$root/etc/systemd/system/$unit"
-done
 ln -sf /usr/lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
