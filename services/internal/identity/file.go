@@ -168,11 +168,11 @@ func LoadOrCreate(path string) (key *Key, created bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, false, unreachable(path, "make its directory", err)
 	}
-	key, err = generate()
+	seed, key, err := generate()
 	if err != nil {
 		return nil, false, err
 	}
-	err = publish(dir, path, key.private.Seed())
+	err = publish(dir, path, seed)
 	if errors.Is(err, fs.ErrExist) {
 		// Somebody else was first. Theirs is whole: it was linked into place too.
 		key, err = Load(path)

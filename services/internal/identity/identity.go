@@ -37,9 +37,11 @@ var ErrKeyMalformed = errors.New("identity: the public key is not standard padde
 var ErrKeyLength = errors.New("identity: the public key is not 32 bytes long")
 
 // Key is a Runner's private key. It is immutable and safe for use by many goroutines; its zero value is not usable.
-// A Key formats, logs and encodes as its fingerprint, whatever the verb.
+// A Key formats, logs and encodes as its fingerprint, whatever the verb; and because the private half lives in a closure
+// alone, even a copy of the struct inside of another one cannot be printed.
 type Key struct {
-	private     ed25519.PrivateKey
+	sign        func(message []byte) []byte
+	public      ed25519.PublicKey
 	fingerprint Fingerprint
 }
 
@@ -57,16 +59,21 @@ func FromSeed(seed []byte) (*Key, error) {
 
 func fromSeed(seed []byte) *Key {
 	private := ed25519.NewKeyFromSeed(seed)
-	return &Key{private: private, fingerprint: FingerprintOf(private.Public().(ed25519.PublicKey))}
+	public := private.Public().(ed25519.PublicKey)
+	return &Key{
+		sign:   func(message []byte) []byte { return ed25519.Sign(private, message) },
+		public: public, fingerprint: FingerprintOf(public),
+	}
 }
 
-// generate makes a new key from the operating system's generator.
-func generate() (*Key, error) {
-	seed := make([]byte, SeedSize)
+// generate makes a new key from the operating system's generator, and its seed to be kept.
+func generate() (seed []byte, key *Key, err error) {
+	seed = make([]byte, SeedSize)
 	if _, err := io.ReadFull(rand.Reader, seed); err != nil {
-		return nil, fmt.Errorf("identity: draw a new key: %w", err)
+		return nil, nil, fmt.Errorf("identity: draw a new key: %w", err)
 	}
-	return FromSeed(seed)
+	key, err = FromSeed(seed)
+	return seed, key, err
 }
 
 // Fingerprint names the key.
@@ -74,13 +81,13 @@ func (k *Key) Fingerprint() Fingerprint { return k.fingerprint }
 
 // PublicKey is the public key as the wire carries it: standard padded base64 of the 32 raw bytes, 44 characters.
 func (k *Key) PublicKey() string {
-	return base64.StdEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
+	return base64.StdEncoding.EncodeToString(k.public)
 }
 
 // Sign proves possession of the key: Ed25519 over the bytes of the nonce exactly as it was received, neither decoded nor
 // hashed (spec/protocol.md 3.2), as standard padded base64, 88 characters.
 func (k *Key) Sign(nonce string) string {
-	return base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, []byte(nonce)))
+	return base64.StdEncoding.EncodeToString(k.sign([]byte(nonce)))
 }
 
 // String is the fingerprint, never the key.

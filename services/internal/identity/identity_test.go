@@ -101,7 +101,7 @@ func TestASignatureOverTheDecodedNonceIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := base64.StdEncoding.EncodeToString(ed25519.Sign(key.private, decoded)); got != wrongA {
+	if got := base64.StdEncoding.EncodeToString(key.sign(decoded)); got != wrongA {
 		t.Fatalf("the wrong signature of the vector is %s, want %s", got, wrongA)
 	}
 	public, _ := ParsePublicKey(key.PublicKey())
@@ -150,12 +150,18 @@ func TestNoWayOfPrintingAKeyShowsIt(t *testing.T) {
 		Key  *Key
 	}
 	var out bytes.Buffer
+	type private struct {
+		key  *Key
+		copy Key
+	}
 	h := holder{"x", key}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
 		fmt.Fprintf(&out, verb+"\n", key)
 		fmt.Fprintf(&out, verb+"\n", h)
 		fmt.Fprintf(&out, verb+"\n", &h)
 		fmt.Fprintf(&out, verb+"\n", []*Key{key})
+		fmt.Fprintf(&out, verb+"\n", *key)
+		fmt.Fprintf(&out, verb+"\n", private{key, *key})
 	}
 	if err := json.NewEncoder(&out).Encode(map[string]any{"key": key, "holder": h}); err != nil {
 		t.Fatal(err)

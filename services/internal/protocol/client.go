@@ -20,7 +20,7 @@ import (
 
 // Bounds of what is read from an answer.
 const (
-	answerLimit = 8 * verdict.MiB // a claim can carry three opaque documents; 512 leases are far less
+	answerLimit = 4 * verdict.MiB // a claim can carry three opaque documents; 512 leases are far less
 	errorLimit  = 64 * verdict.KiB
 )
 
@@ -222,13 +222,7 @@ func (c *Client) roundTrip(ctx context.Context, k call, bearer string) (*http.Re
 // request builds the request of a call.
 func (c *Client) request(ctx context.Context, k call, bearer string) (*http.Request, error) {
 	var body io.Reader
-	if k.open != nil {
-		stream, err := k.open()
-		if err != nil {
-			return nil, &Error{Op: k.op, Class: Local, Detail: "could not read what was to be sent", Cause: err}
-		}
-		body = stream
-	} else if k.body != nil {
+	if k.body != nil {
 		body = bytes.NewReader(k.body)
 	}
 	req, err := http.NewRequestWithContext(ctx, k.method, c.join(k.path), body)
@@ -236,6 +230,9 @@ func (c *Client) request(ctx context.Context, k call, bearer string) (*http.Requ
 		return nil, &Error{Op: k.op, Class: Local, Detail: "could not make the request", Cause: err}
 	}
 	if k.open != nil {
+		if req.Body, err = k.open(); err != nil {
+			return nil, &Error{Op: k.op, Class: Local, Detail: "could not read what was to be sent", Cause: err}
+		}
 		req.ContentLength = k.size
 	}
 	if c.userAgent != "" {

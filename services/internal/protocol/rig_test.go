@@ -195,3 +195,24 @@ func contextWithStop(t *testing.T, after time.Duration) (context.Context, contex
 	time.AfterFunc(after, cancel)
 	return ctx, cancel
 }
+
+// withHandler runs a test against any handler on a network in memory, with a client that has a token.
+func withHandler(t *testing.T, h http.Handler, test func(t *testing.T, c *protocol.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := refserver.NewNetwork()
+		web := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		served := make(chan error, 1)
+		go func() { served <- web.Serve(network) }()
+		c, err := protocol.New(protocol.Options{BaseURL: "http://127.0.0.1", Dial: network.Dial})
+		must(t, err)
+		protocol.SetToken(c, "t")
+		defer func() {
+			c.Close()
+			_ = web.Close()
+			_ = network.Close()
+			<-served
+		}()
+		test(t, c)
+	})
+}

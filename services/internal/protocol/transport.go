@@ -96,7 +96,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return g.next.RoundTrip(req)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	w := &watch{idle: g.idle, cancel: cancel}
+	w := &watch{idle: g.idle, ctx: ctx, cancel: cancel}
 	w.timer = time.AfterFunc(g.idle, func() { cancel(errSilence) })
 	sent := req.Clone(ctx)
 	if req.Body != nil && req.Body != http.NoBody {
@@ -104,10 +104,8 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := g.next.RoundTrip(sent)
 	if err != nil {
+		err = w.reason(err)
 		w.end()
-		if context.Cause(ctx) == errSilence {
-			err = errSilence
-		}
 		return nil, err
 	}
 	w.moved()
@@ -119,11 +117,20 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 type watch struct {
 	idle   time.Duration
 	timer  *time.Timer
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	once   sync.Once
 }
 
 func (w *watch) moved() { w.timer.Reset(w.idle) }
+
+// reason is why the call failed: the silence, if that ended it, and not the cancellation that came of it.
+func (w *watch) reason(err error) error {
+	if context.Cause(w.ctx) == errSilence {
+		return errSilence
+	}
+	return err
+}
 
 func (w *watch) end() {
 	w.once.Do(func() {
@@ -144,6 +151,9 @@ func (b watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
 		b.w.moved()
+	}
+	if err != nil && err != io.EOF {
+		err = b.w.reason(err)
 	}
 	return n, err
 }

@@ -2,7 +2,7 @@ package refserver
 
 import (
 	"encoding/json"
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
@@ -91,7 +91,6 @@ func TestAScriptCanDoAllThatTheGoAPICan(t *testing.T) {
 func TestAScriptIsToldWhatIsWrong(t *testing.T) {
 	s := newStage(t, Options{})
 	do := s.script(t)
-	p := s.player(t)
 	problem := s.problem(t, Package{})
 	for path, want := range map[string]int{
 		"/packages":                               422, // empty
@@ -111,8 +110,24 @@ func TestAScriptIsToldWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.raw)
 		}
 	}
-	big := strings.Repeat("x", 8<<20+1)
-	p.want(413, "payload_too_large", do("POST", "/submissions?fileName=a&problem="+problem.ID, big))
+}
+
+// endless is a file that is always too large.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestWhatIsTooLargeIsNotStored(t *testing.T) {
+	s := newStage(t, Options{})
+	problem := s.problem(t, Package{})
+	var r *Refusal
+	_, err := s.Submit(Submission{ProblemID: problem.ID, FileName: "a", Content: endless{}})
+	if !errors.As(err, &r) || r.Status != 413 || r.Code != protocol.CodePayloadTooLarge {
+		t.Errorf("%v", err)
+	}
+	if n := len(s.store.(*memory).blobs); n != 1 { // the package
+		t.Errorf("%d files are stored", n)
+	}
 }
 
 func TestTheControlSurfaceIsClosedToPagesOfOthers(t *testing.T) {

@@ -192,7 +192,6 @@ func TestWhatIsWrongInAFormIsSaidBesideWhatWasTyped(t *testing.T) {
 		"name the pasted source":              {"fileName": " "},
 		"must be a number":                    {"maxPoints": "many"},
 		"there is no such problem":            {"problem": "x"},
-		"a submission is at most 8 MiB":       {"source": strings.Repeat("x", 8<<20+1)},
 		"the Server is in maintenance: clos":  {},
 		"must be a number that is not negat…": nil,
 	} {
