@@ -3,13 +3,16 @@
 let
   inherit (pkgs) lib;
 
-  # Judged programs are linked with -static, and the static C library is an output of its own that no compiler searches
-  # unless it is told to.
+  # Judged programs are linked with -static. The static C library is an output of its own that no compiler searches unless
+  # it is told to, and clang, which uses gcc's C++ library, knows only where the shared one is.
   static =
     compiler:
     compiler.override (given: {
       nixSupport = (given.nixSupport or { }) // {
-        cc-ldflags = (given.nixSupport.cc-ldflags or [ ]) ++ [ "-L${lib.getOutput "static" pkgs.glibc}/lib" ];
+        cc-ldflags = (given.nixSupport.cc-ldflags or [ ]) ++ [
+          "-L${lib.getOutput "static" pkgs.glibc}/lib"
+          "-L${pkgs.gcc.cc}/lib"
+        ];
       };
     });
 

@@ -38,7 +38,6 @@ in
       extraPackages = [ pkgs.crun ];
       autoPrune.enable = false;
     };
-    virtualisation.oci-containers.containers = lib.mkForce { };
 
     systemd.services.docker = {
       unitConfig.RequiresMountsFor = [ "/var/lib/evalhost" ];

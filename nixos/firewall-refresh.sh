@@ -26,6 +26,12 @@ element() {
 
 # addresses HOST: every address of it once. Of a host without IPv6, getent makes mapped addresses up.
 addresses() {
+  case $1 in
+  *:* | *[0-9].[0-9]*.[0-9]*.*[0-9])
+    # An address already, which is not worth a question, and which getent denies to a machine that has none yet.
+    case $1 in *[!0-9a-fA-F.:]*) ;; *) printf '%s\n' "$1" && return ;; esac
+    ;;
+  esac
   {
     getent ahostsv4 "$1" || true
     getent ahostsv6 "$1" || true

@@ -156,6 +156,5 @@ in
     documentation.enable = lib.mkDefault false;
     services.logrotate.enable = lib.mkDefault false;
     boot.enableContainers = lib.mkDefault false;
-    boot.tmp.useTmpfs = lib.mkDefault false;
   };
 }

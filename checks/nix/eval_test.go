@@ -45,12 +45,17 @@ const root = "../.."
 // in a repository to be what is committed there.
 func copyTree(t *testing.T) string {
 	t.Helper()
+	return copyOf(t, root)
+}
+
+func copyOf(t *testing.T, tree string) string {
+	t.Helper()
 	dir := t.TempDir()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(root, path)
+		name, err := filepath.Rel(tree, path)
 		if err != nil {
 			return err
 		}
