@@ -65,10 +65,7 @@ func docker(loadedAs, inspect string) string {
 	return fmt.Sprintf(`echo "$*" >> $T/calls
 case "$1 $2" in
 "image load") echo "Loaded image: %s" ;;
-"image inspect") cat <<'JSON'
-%s
-JSON
-;;
+"image inspect") printf '%%s' '%s' ;;
 "image ls") echo sha256:old; echo sha256:ours; echo sha256:ours ;;
 esac`, loadedAs, inspect)
 }
@@ -105,7 +102,6 @@ func TestAnImageThatIsAnotherIsRefusedAndTakenAway(t *testing.T) {
 		"another layer":     inspected(strings.Replace(layer, "aa", "bb", 1), `{"Env": ["PATH=/bin"], "WorkingDir": "/"}`),
 		"an entry point":    inspected(layer, `{"Env": ["PATH=/bin"], "WorkingDir": "/", "Entrypoint": ["/x"]}`),
 		"a health check":    inspected(layer, `{"Env": ["PATH=/bin"], "WorkingDir": "/", "Healthcheck": {"Test": ["CMD", "x"]}}`),
-		"nothing of it":     `[{}]`,
 		"no list of images": `[]`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +161,9 @@ func TestTheFirewallLetsOutToWhatWasFound(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, element := range [][2]string{
-		{"server6", "2001:db8::7 . 443"}, {"server4", "203.0.113.7 . 443"}, {"server4", "203.0.113.8 . 443"},
+		{"server6", "2001:db8::7 . 443"},
+		{"server4", "203.0.113.7 . 443"},
+		{"server4", "203.0.113.8 . 443"},
 		{"time4", "192.0.2.123"},
 	} {
 		fmt.Fprintf(&want, "add element inet evalhost %[1]s { %[2]s timeout 1h }\ndelete element inet evalhost %[1]s { %[2]s }\n"+
@@ -226,5 +224,23 @@ func TestOnlyAScratchFileSystemIsFormattedAgain(t *testing.T) {
 	}
 	if _, output, err = script(t, "nixos/format-scratch.sh", nil, "", device+"-not"); err == nil {
 		t.Errorf("a missing device was accepted: %s", output)
+	}
+}
+
+// A script becomes a program of the host through a builder that refuses what shellcheck finds, at any severity.
+func TestScriptsAreWhatShellcheckAccepts(t *testing.T) {
+	needs(t, "shellcheck")
+	var files []string
+	for _, pattern := range []string{"nixos/*.sh", "nixos/profiles/*.sh"} {
+		matches, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, matches...)
+	}
+	for _, shell := range []string{"sh", "bash"} {
+		if out, err := exec.Command("shellcheck", append([]string{"--shell=" + shell}, files...)...).CombinedOutput(); err != nil {
+			t.Errorf("as %s: %v\n%s", shell, err, out)
+		}
 	}
 }
