@@ -1,6 +1,11 @@
-# The suites that run in the guest without Nix, on the NixOS host: the same test binaries, as root.
+# The suites that the guest without Nix runs, on the NixOS host: the same test binaries, as root.
 { cgroupDriver }:
-{ host, programs, ... }:
+{
+  host,
+  lib,
+  programs,
+  ...
+}:
 {
   nodes.judge = {
     imports = [ host ];
@@ -15,15 +20,18 @@
 
   testScript = ''
     judge.wait_for_unit("evalhost-images.service")
-    suites = "${programs.suites}/lib/evalhost/suites"
-    names = judge.succeed(f"cat {suites}/list").split()
+    judge.succeed("evalhost check")
+    # What is mounted into containers must be on a file system of the host's own, not on the shared store.
+    judge.succeed("mkdir -p /opt/evalhost && cp -r ${programs.suites}/suites ${programs.suites}/programs /opt/evalhost/")
     failed = []
-    for name in names:
+    for name in ${builtins.toJSON programs.suites.names}:
         with subtest(name):
-            # A test binary looks for its test data beside itself, and finds out about the host by itself.
             status, output = judge.execute(
-                f"cd {suites}/{name} && EVALHOST_DESTRUCTIVE_HERE=1 ./suite.test -test.v -test.timeout 30m 2>&1",
-                timeout=1900,
+                "cd /opt/evalhost/suites"
+                + " && EVALHOST_BIN=${lib.getExe programs.evalhost} EVALHOST_TEST_SHIM=${lib.getExe programs.shim}"
+                + f" EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/{name} EVALHOST_TEST_VARIANT=${cgroupDriver}"
+                + f" ./{name}.test -test.v -test.timeout=40m 2>&1",
+                timeout=2460,
             )
             print(output)
             if status != 0:

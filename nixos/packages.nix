@@ -111,29 +111,46 @@ let
   present = lib.filterAttrs (_: known: builtins.pathExists (../. + "/${known.package}/main.go")) known;
   built = lib.mapAttrs (name: known: program (known // { inherit name; })) present;
 
-  # The suites that need a real host, as static test binaries: they run as root inside the VM checks. A suite is a
-  # package with a file *_guest_test.go; its files of test data stand beside its binary.
+  # The suites that need a real host: static test binaries, and the programs under attack compiled for them. They are those
+  # that the guest without Nix runs (checks/suites/drive), laid out as they are there.
+  suiteDirectories = lib.filterAttrs (_: directory: builtins.pathExists (../. + "/${directory}")) {
+    shim = "shim";
+    sandbox = "services/internal/sandbox";
+    judging = "checks/suites/judging";
+  };
   suites = program {
     name = "evalhost-suites";
-    package = "services/evalhost";
+    package = "shim";
     description = "The suites that need a real host, compiled";
+    buildInputs = [ (lib.getOutput "static" pkgs.glibc) ];
     buildPhase = ''
       runHook preBuild
-      find shim services checks/suites -name '*_guest_test.go' -printf '%h\n' 2>/dev/null | sort -u > suites
-      while read -r suite; do
-        go test -c -tags guest -o "suite/$suite/suite.test" "./$suite"
-        if [ -d "$suite/testdata" ]; then cp -r "$suite/testdata" "suite/$suite/"; fi
-      done < suites
+      compile() { # NAME DIRECTORY
+        go test -c -tags guest -o "built/suites/$1.test" "./$2"
+        mkdir -p "built/programs/$1"
+        for source in "$2"/testdata/*.c; do
+          if [ -e "$source" ]; then
+            $CC -O2 -Wall -static -pthread -o "built/programs/$1/$(basename "$source" .c)" "$source"
+          fi
+        done
+      }
+    ''
+    + lib.concatStrings (
+      lib.mapAttrsToList (name: directory: ''
+        compile ${name} ${directory}
+      '') suiteDirectories
+    )
+    + ''
       runHook postBuild
     '';
     installPhase = ''
       runHook preInstall
-      mkdir -p "$out/lib/evalhost/suites"
-      if [ -d suite ]; then cp -r suite/. "$out/lib/evalhost/suites/"; fi
-      install -m 0444 suites "$out/lib/evalhost/suites/list"
+      mkdir -p "$out"
+      cp -r built/suites built/programs "$out/"
       runHook postInstall
     '';
     doInstallCheck = false;
+    passthru.names = lib.attrNames suiteDirectories;
   };
 
   names = {

@@ -125,3 +125,23 @@ func TestTheLockIsThePublishedPin(t *testing.T) {
 		t.Errorf("flake.nix does not ask for %s", pin.Original["url"])
 	}
 }
+
+// The suites of the VM checks are those of the guest, by name and directory.
+func TestTheSuitesAreThoseOfTheGuest(t *testing.T) {
+	suites := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^\t\{"(\w+)", "([\w/]+)", \[\]string`).FindAllStringSubmatch(read(t, root, "checks/suites/drive/suites.go"), -1) {
+		suites[match[1]] = match[2]
+	}
+	built := map[string]string{}
+	_, table, _ := strings.Cut(read(t, root, "nixos/packages.nix"), "suiteDirectories =")
+	table, _, _ = strings.Cut(table, "};")
+	for _, match := range regexp.MustCompile(`(?m)^ *(\w+) = "([\w/]+)";$`).FindAllStringSubmatch(table, -1) {
+		built[match[1]] = match[2]
+	}
+	if len(suites) == 0 {
+		t.Fatal("checks/suites/drive/suites.go has no table of suites where it had one")
+	}
+	if diff := cmp.Diff(suites, built); diff != "" {
+		t.Errorf("suites (-guest +nixos/packages.nix):\n%s", diff)
+	}
+}
