@@ -24,6 +24,9 @@ test:
 quick:
 	@$(DRIVE) quick
 
+soak:
+	@$(DRIVE) soak
+
 lint:
 	@$(DRIVE) lint
 

@@ -3,6 +3,7 @@
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and every test that needs no guest, with the race detector
 //	drive test     quick, then every suite in the guest
+//	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes
 //	drive demo     judges every labelled example solution and compares the verdicts with their labels
 //
 // It is started by the Makefile in the root of the tree.
@@ -29,7 +30,7 @@ func main() {
 // run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 func run(ctx context.Context, args []string, w io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|demo")
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|demo")
 		return 2
 	}
 	d := &drive{out: w, began: time.Now()}
@@ -42,11 +43,14 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "test":
 		d.step("lint", func() error { return d.lint(ctx) })
 		d.step("unit tests", func() error { return d.quick(ctx) })
-		d.guestSuites(ctx, args[1:])
+		d.guestSuites(ctx, testVariants, args[1:])
+	case "soak":
+		d.step("fuzz", func() error { return d.fuzz(ctx) })
+		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
 	case "demo":
 		return d.demo(ctx)
 	default:
-		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, demo\n", args[0])
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, demo\n", args[0])
 		return 2
 	}
 	return d.close()

@@ -33,13 +33,17 @@ func guestEnv(g *guest.Guest) []string {
 	return nil
 }
 
-// suite is a package whose tests carry the build tag "guest". Its testdata/*.c are compiled here, statically, and pushed.
+// suite is a package whose tests carry the build tag "guest". Its testdata/programs/*.c are compiled
+// here, statically, and pushed.
 type suite struct {
 	name string
 	pkg  string // directory in the tree
 	// on lists the variants it runs on.
 	on []string
 }
+
+// testVariants are the hosts that every suite is run on, as far as it says so.
+var testVariants = []string{"systemd", "cgroupfs"}
 
 // suites in the order in which they run.
 var suites = []suite{
@@ -49,7 +53,7 @@ var suites = []suite{
 }
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
-func (d *drive) guestSuites(ctx context.Context, names []string) {
+func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	var wanted []suite
 	for _, s := range suites {
 		if len(names) == 0 || slices.Contains(names, s.name) {
@@ -71,14 +75,16 @@ func (d *drive) guestSuites(ctx context.Context, names []string) {
 	if !d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) {
 		return
 	}
-	for _, variant := range []string{"systemd", "cgroupfs"} {
+	for _, variant := range variants {
 		d.onVariant(ctx, variant, dir, wanted)
 	}
 }
 
 // onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened.
 func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) {
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool { return !slices.Contains(s.on, variant) })
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
+		return !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
+	})
 	if len(wanted) == 0 {
 		return
 	}
@@ -163,7 +169,7 @@ func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
 		if err := os.MkdirAll(programs, 0o755); err != nil {
 			return err
 		}
-		sources, err := filepath.Glob(filepath.Join(s.pkg, "testdata", "*.c"))
+		sources, err := filepath.Glob(filepath.Join(s.pkg, "testdata", "programs", "*.c"))
 		if err != nil {
 			return err
 		}
