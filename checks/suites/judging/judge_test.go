@@ -3,6 +3,7 @@
 package judging
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,116 +62,139 @@ func TestPythonIsJudged(t *testing.T) {
 	}
 }
 
-// What a submission did becomes a verdict: one program a row, and what is said of its only test.
+// behaviour is one way a program can behave, and what is said of the test in which it does. All of them are in one
+// program, which reads from its input how to behave: one build, and one container a test.
+type behaviour struct {
+	name   string
+	timeMs int64
+	memory int64
+	// code is C; the answer is written behind it, should it come so far.
+	code    string
+	status  string
+	reason  string
+	note    string // what it begins with
+	besides func(*testing.T, test)
+}
+
+const mib = 1 << 20
+
+var behaviours = []behaviour{
+	{name: "adding within 4 MiB", timeMs: 10000, memory: 4 * mib, code: "", status: "OK"},
+	{
+		name: "64 MiB where 4 are allowed", timeMs: 10000, memory: 4 * mib, code: touch(64),
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+		besides: func(t *testing.T, row test) {
+			if row.MemoryBytes == nil || *row.MemoryBytes > 4*mib {
+				t.Errorf("memory %v, limit %d", row.MemoryBytes, 4*mib)
+			}
+		},
+	},
+	{
+		name: "memory in a file of /dev/shm", timeMs: 30000, memory: 32 * mib,
+		code: `{ memset(block, 1, sizeof block); FILE *f = fopen("/dev/shm/x", "w"); if (!f) return 3;
+			for (int i = 0; i < 1024; i++) fwrite(block, 1, sizeof block, f); fclose(f); }`,
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+	},
+	{
+		name: "memory of a child", timeMs: 30000, memory: 32 * mib, code: "if (fork() == 0) { " + touch(256) + " _Exit(0); } wait(0);",
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+	},
+	{
+		name: "sleeping longer than the limit costs nothing", timeMs: 1000, memory: 64 * mib, code: sleeps(2), status: "OK",
+		besides: func(t *testing.T, row test) {
+			if *row.TimeMs >= 1000 {
+				t.Errorf("charged %d ms for sleeping", *row.TimeMs)
+			}
+		},
+	},
+	{
+		name: "sleeping for ever", timeMs: 300, memory: 64 * mib, code: sleeps(3600),
+		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded: no processor time for 5.2 s",
+	},
+	{
+		name: "an endless loop", timeMs: 500, memory: 64 * mib, code: "for (volatile int i = 0;; i++) {}",
+		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
+	},
+	{
+		name: "right, and then too much time", timeMs: 500, memory: 64 * mib,
+		code:   "answer(a + b); while (clock() < 1500L * (CLOCKS_PER_SEC / 1000)) {} return 0;",
+		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
+		besides: func(t *testing.T, row test) {
+			if *row.TimeMs <= 500 {
+				t.Errorf("charged %d ms, which is within the limit", *row.TimeMs)
+			}
+		},
+	},
+	{
+		name: "endless wrong tokens are stopped early", timeMs: 60000, memory: 64 * mib,
+		code:   `for (;;) puts("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");`,
+		status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"`,
+		besides: func(t *testing.T, row test) {
+			if *row.TimeMs >= 30000 {
+				t.Errorf("charged %d ms: it was not stopped early", *row.TimeMs)
+			}
+		},
+	},
+	{
+		name: "endless output without white space", timeMs: 60000, memory: 64 * mib,
+		code:   `memset(block, 'a', sizeof block); for (;;) fwrite(block, 1, sizeof block, stdout);`,
+		status: "ERROR", reason: "outputLimit", note: "Output limit exceeded",
+	},
+	{
+		name: "a null pointer, after the right answer", timeMs: 10000, memory: 64 * mib, code: "answer(a + b); *(volatile int *)0 = 1;",
+		status: "ERROR", reason: "runtimeError", note: "Runtime error: segmentation fault (exit code 139)",
+	},
+	{
+		name: "an exit code, after the right answer", timeMs: 10000, memory: 64 * mib, code: "answer(a + b); return 3;",
+		status: "ERROR", reason: "runtimeError", note: "Runtime error, exit code 3",
+	},
+	{
+		name: "no output", timeMs: 10000, memory: 64 * mib, code: "return 0;",
+		status: "ERROR", reason: "wrongAnswer", note: "token 1 differs: got nothing",
+	},
+	{
+		name: "reading the input twice", timeMs: 10000, memory: 64 * mib,
+		code:   `{ int again; if (fseek(stdin, 0, SEEK_SET)) return 4; if (scanf("%d", &again) != 1 || again != how) return 5; }`,
+		status: "OK",
+	},
+}
+
+// What a submission did becomes a verdict.
 func TestWhatAProgramDoesDecides(t *testing.T) {
-	const mib = 1 << 20
-	for _, c := range []struct {
-		name    string
-		timeMs  int64
-		memory  int64
-		source  string
-		args    []string
-		status  string
-		reason  string
-		note    string // what it begins with
-		besides func(*testing.T, test)
-	}{
-		{name: "adding within 4 MiB", timeMs: 10000, memory: 4 * mib, source: add, status: "OK"},
-		{
-			name: "64 MiB where 4 are allowed", timeMs: 10000, memory: 4 * mib, source: instead(touch(64)),
-			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
-			besides: func(t *testing.T, row test) {
-				if row.MemoryBytes == nil || *row.MemoryBytes > 4*mib {
-					t.Errorf("memory %v, limit %d", row.MemoryBytes, 4*mib)
-				}
-			},
-		},
-		{
-			name: "memory in a file of /dev/shm", timeMs: 30000, memory: 32 * mib, args: []string{"--no-policy"},
-			source: instead(`{ static char block[1 << 16]; memset(block, 1, sizeof block); FILE *f = fopen("/dev/shm/x", "w");
-				if (!f) return 3; for (int i = 0; i < 1024; i++) fwrite(block, 1, sizeof block, f); fclose(f); }`),
-			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
-		},
-		{
-			name: "memory of a child", timeMs: 30000, memory: 32 * mib,
-			source: instead("if (fork() == 0) { " + touch(256) + " _Exit(0); } wait(0);"),
-			status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
-		},
-		{
-			name: "sleeping longer than the limit costs nothing", timeMs: 1000, memory: 64 * mib, source: instead(sleeps(2)),
-			status: "OK",
-			besides: func(t *testing.T, row test) {
-				if *row.TimeMs >= 1000 {
-					t.Errorf("charged %d ms for sleeping", *row.TimeMs)
-				}
-			},
-		},
-		{
-			name: "sleeping for ever", timeMs: 300, memory: 64 * mib, source: instead(sleeps(3600)),
-			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded: no processor time for 5.2 s",
-		},
-		{
-			name: "an endless loop", timeMs: 500, memory: 64 * mib, source: instead("for (volatile int i = 0;; i++) {}"),
-			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
-		},
-		{
-			name: "right, and then too much time", timeMs: 500, memory: 64 * mib,
-			source: first("while (clock() < 1500L * (CLOCKS_PER_SEC / 1000)) {}"),
-			status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
-			besides: func(t *testing.T, row test) {
-				if *row.TimeMs <= 500 {
-					t.Errorf("charged %d ms, which is within the limit", *row.TimeMs)
-				}
-			},
-		},
-		{
-			name: "endless wrong tokens are stopped early", timeMs: 60000, memory: 64 * mib,
-			source: instead(`for (;;) puts("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");`),
-			status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"`,
-			besides: func(t *testing.T, row test) {
-				if *row.TimeMs >= 30000 {
-					t.Errorf("charged %d ms: it was not stopped early", *row.TimeMs)
-				}
-			},
-		},
-		{
-			name: "endless output without white space", timeMs: 60000, memory: 64 * mib,
-			source: instead(`{ static char block[1 << 16]; memset(block, 'a', sizeof block); for (;;) fwrite(block, 1, sizeof block, stdout); }`),
-			status: "ERROR", reason: "outputLimit", note: "Output limit exceeded",
-		},
-		{
-			name: "a null pointer", timeMs: 10000, memory: 64 * mib, source: first("*(volatile int *)0 = 1;"),
-			status: "ERROR", reason: "runtimeError", note: "Runtime error: segmentation fault (exit code 139)",
-		},
-		{
-			name: "an exit code, after the right answer", timeMs: 10000, memory: 64 * mib, source: first("return 3;"),
-			status: "ERROR", reason: "runtimeError", note: "Runtime error, exit code 3",
-		},
-		{
-			name: "nothing", timeMs: 10000, memory: 64 * mib, source: "int main(void) { return 0; }\n",
-			status: "ERROR", reason: "wrongAnswer", note: "token 1 differs: got nothing",
-		},
-		{
-			name: "reading the input twice", timeMs: 10000, memory: 64 * mib,
-			source: "#include <stdio.h>\nint main(void) { int a, b, c; if (scanf(\"%d %d\", &a, &b) != 2) return 1; " +
-				"if (fseek(stdin, 0, SEEK_SET)) return 2; if (scanf(\"%d\", &c) != 1 || c != a) return 3; printf(\"%d\\n\", b + c); return 0; }\n",
-			status: "OK",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			unchanged(t)
-			d := judge(t, single(c.timeMs, c.memory).dir(t), "program.c", c.source, c.args...)
-			row := d.row(t, "1a")
-			if row.Status != c.status || row.Reason != c.reason || !strings.HasPrefix(*row.Note, c.note) {
-				t.Errorf("%s %s, note %q; want %s %s %q", row.Status, row.Reason, *row.Note, c.status, c.reason, c.note)
+	unchanged(t)
+	p := files{"config.yml": "type: standard-io@1\nlimits: { timeMs: 10000, memoryBytes: 67108864 }\ngroups:\n"}
+	var cases strings.Builder
+	for i, b := range behaviours {
+		n := i + 1
+		p["config.yml"] += fmt.Sprintf("  - { group: %d, points: 1, limits: { timeMs: %d, memoryBytes: %d } }\n", n, b.timeMs, b.memory)
+		p[fmt.Sprintf("tests/%da.in", n)], p[fmt.Sprintf("tests/%da.out", n)] = fmt.Sprintf("%d 1 2\n", n), "3\n"
+		fmt.Fprintf(&cases, "\tcase %d: %s break;\n", n, b.code)
+	}
+	source := prelude + `static char block[1 << 16];
+static void answer(int sum) { printf("%d\n", sum); fflush(stdout); }
+int main(void) {
+	int how, a, b;
+	if (scanf("%d %d %d", &how, &a, &b) != 3) return 2;
+	switch (how) {
+` + cases.String() + "\t}\n\tanswer(a + b);\n\treturn 0;\n}\n"
+	d := judge(t, p.dir(t), "program.c", source, "--no-policy")
+	passed := 0.0
+	for i, b := range behaviours {
+		t.Run(b.name, func(t *testing.T) {
+			row := d.row(t, fmt.Sprintf("%da", i+1))
+			if row.Status != b.status || row.Reason != b.reason || !strings.HasPrefix(*row.Note, b.note) {
+				t.Errorf("%s %s, note %q; want %s %s %q", row.Status, row.Reason, *row.Note, b.status, b.reason, b.note)
 			}
-			if passed := c.status == "OK"; passed != (d.Score == 100) || !passed && d.Score != 0 {
-				t.Errorf("%v points", d.Score)
+			if b.besides != nil {
+				b.besides(t, row)
 			}
-			if c.besides != nil {
-				c.besides(t, row)
+			if b.status == "OK" {
+				passed++
 			}
 		})
+	}
+	if d.Score != passed {
+		t.Errorf("%v points, want %v", d.Score, passed)
 	}
 }
 

@@ -113,11 +113,6 @@ int main(void) {
 const prelude = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <time.h>\n" +
 	"int fork(void);\nint wait(int *);\nint nanosleep(const struct timespec *, struct timespec *);\n"
 
-// first answers the only test of single correctly without reading it, then goes on with these statements.
-func first(statements string) string {
-	return prelude + "int main(void) {\n\tputs(\"3\");\n\tfflush(stdout);\n\t" + statements + "\n\treturn 0;\n}\n"
-}
-
 // instead runs these statements and answers correctly afterwards, should it come so far.
 func instead(statements string) string {
 	return prelude + "int main(void) {\n\t" + statements + "\n\tputs(\"3\");\n\treturn 0;\n}\n"
