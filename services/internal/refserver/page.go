@@ -61,6 +61,7 @@ func (p *page) init(languages []string) {
 		"button":       newButton,
 		"join":         func(list []string) string { return strings.Join(list, ", ") },
 		"bytes":        verdict.Bytes.String,
+		"reason":       reasonText,
 		"points":       points,
 		"stateClass":   stateClass,
 		"statusClass":  statusClass,
@@ -86,6 +87,14 @@ func newButton(action, token, label string, pairs ...string) button {
 func points(score, scale float64) string {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	return f(score) + " of " + f(scale)
+}
+
+// reasonText says why a test did not pass, in the words of the verdict it leads to; an unknown reason stays as it is.
+func reasonText(r verdict.Reason) string {
+	if v, err := r.Verdict(); err == nil {
+		return string(v)
+	}
+	return string(r)
 }
 
 func stateClass(state any) string {

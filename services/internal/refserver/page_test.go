@@ -126,7 +126,7 @@ func TestAPersonUploadsAPackageSubmitsAFileAndReadsThePerTestTable(t *testing.T)
 	}
 	runner.want(200, "", runner.post("jobs/"+job.text("jobId")+"/report", report(lease)))
 
-	page := me.sees(where, "completed", "Partial", "35 of 50", "1a", "20 ms", "12 MiB", "2a", "timeLimit", "1001 ms", "not measured",
+	page := me.sees(where, "completed", "Partial", "35 of 50", "1a", "20 ms", "12 MiB", "2a", "Time limit exceeded", "1 of 2 tests passed", "1001 ms", "not measured",
 		"0 of 30", "warning: <b>unused</b>", "the <i>log</i>", "1000 ms of processor time", "256 MiB")
 	raw := string(me.get(where).raw)
 	for _, alive := range []string{"<script>", "<b>unused", "<i>log", `http-equiv="refresh"`} {

@@ -59,6 +59,17 @@ type details struct {
 	} `json:"tests"`
 }
 
+// Passed counts the tests that passed.
+func (d *details) Passed() int {
+	n := 0
+	for _, t := range d.Tests {
+		if t.Status == verdict.OK || t.Status == verdict.Warning {
+			n++
+		}
+	}
+	return n
+}
+
 // ago says how long ago something was, for people.
 func ago(now, then time.Time) string {
 	switch d := now.Sub(then); {
