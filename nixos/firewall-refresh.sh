@@ -1,10 +1,19 @@
 #!/bin/sh
-# firewall-refresh.sh FILE: lets out to what FILE names, one "SET HOST PORT" a line: resolver, time or server, a name or
-# an address, and a port. Packet filters know addresses only, so names are looked up here, at the resolvers the rules
-# already let out to, and what was found counts for an hour. A name that cannot be found keeps what it had.
+# firewall-refresh.sh FILE [HOSTS BASE]: lets out to what FILE names, one "SET HOST PORT" a line: resolver, time or
+# server, a name or an address, and a port. Packet filters know addresses only, so names are looked up here, at the
+# resolvers the rules already let out to, and what was found counts for an hour. A name that cannot be found keeps what it
+# had.
+#
+# HOSTS is written anew, BASE first and then what was found: a name behind which there are many addresses gives everybody
+# others, and whoever asks on this host must get those that are let out to.
 set -eu
 
 file=$1
+hosts=${2:-}
+base=${3:-/dev/null}
+pins=""
+newline='
+'
 lifetime=1h
 table="inet evalhost"
 failed=0
@@ -32,9 +41,10 @@ addresses() {
     case $1 in *[!0-9a-fA-F.:]*) ;; *) printf '%s\n' "$1" && return ;; esac
     ;;
   esac
+  # Only the name service is asked, not the file that was written from its last answer.
   {
-    getent ahostsv4 "$1" || true
-    getent ahostsv6 "$1" || true
+    getent -s hosts:dns ahostsv4 "$1" || true
+    getent -s hosts:dns ahostsv6 "$1" || true
   } | while read -r address _; do
     case $address in
     ::ffff:*) ;;
@@ -56,10 +66,23 @@ while read -r set host port; do
   if [ -z "$found" ]; then
     echo "firewall-refresh: no address of $host ($set): see whether the declared resolvers answer; what was let out before stays for an hour" >&2
     failed=1
+    if [ -n "$hosts" ] && [ -e "$hosts" ]; then
+      while read -r address name; do
+        if [ "$name" = "$host" ]; then pins="$pins$address $name$newline"; fi
+      done <"$hosts"
+    fi
     continue
   fi
   for address in $found; do
     element "$set" "$address" "$port"
   done | nft -f -
+  for address in $found; do
+    if [ "$address" != "$host" ]; then pins="$pins$address $host$newline"; fi
+  done
 done <"$file"
+
+if [ -n "$hosts" ]; then
+  { cat "$base" && printf '%s' "$pins"; } >"$hosts.new"
+  mv "$hosts.new" "$hosts"
+fi
 exit "$failed"

@@ -63,6 +63,9 @@ let
     ];
     text = builtins.readFile ./firewall-refresh.sh;
   };
+  # What names mean on this host: the addresses that are let out to, and no others.
+  hosts = "/run/evalhost-egress/hosts";
+  baseHosts = pkgs.concatText "hosts" config.networking.hostFiles;
 in
 {
   options.services.evalhost.egress = {
@@ -146,6 +149,12 @@ in
     environment.etc."resolv.conf" = lib.mkIf (!cfg.server.atBoot) {
       text = lib.concatMapStrings (address: "nameserver ${address}\n") egress.resolvers;
     };
+    environment.etc.hosts.source = lib.mkForce hosts;
+    # Until the first look-up it is what it would be anywhere.
+    systemd.tmpfiles.settings."20-evalhost-egress" = {
+      "/run/evalhost-egress".d.mode = "0755";
+      ${hosts}.C.argument = toString baseHosts;
+    };
     environment.etc."evalhost/egress" = lib.mkIf (!cfg.server.atBoot) { text = egress.names; };
 
     systemd.services.evalhost-egress = {
@@ -162,7 +171,9 @@ in
       # A failure is tried again at once; afterwards the timer keeps what was found from running out.
       serviceConfig = {
         Type = "oneshot";
-        ExecStart = "${lib.getExe refresh} /etc/evalhost/egress";
+        ExecStart = "${lib.getExe refresh} /etc/evalhost/egress ${hosts} ${baseHosts}";
+        RuntimeDirectory = "evalhost-egress";
+        RuntimeDirectoryPreserve = true;
         Restart = "on-failure";
         RestartSec = "10s";
         CapabilityBoundingSet = [ "CAP_NET_ADMIN" ];

@@ -144,6 +144,12 @@ in
         install -D -m 0444 ${./host/tmpfiles.conf} "$out/lib/tmpfiles.d/evalhost.conf"
       '')
     ];
+    # host/tmpfiles.conf makes the usual place; another one is made in the same way.
+    systemd.tmpfiles.settings."20-evalhost-cache" =
+      lib.mkIf (cfg.cache.path != options.services.evalhost.cache.path.default)
+        {
+          ${cfg.cache.path}.d.mode = "0700";
+        };
     systemd.tmpfiles.settings."20-evalhost-programs"."/usr/lib/evalhost"."L+".argument = toString programs;
 
     systemd.packages = lib.optional present (

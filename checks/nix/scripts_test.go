@@ -146,16 +146,17 @@ func TestLoadingImagesFailsClosed(t *testing.T) {
 	}
 }
 
-const getent = `case "$1 $2" in
+const getent = `[ "$1 $2" = "-s hosts:dns" ] || exit 3 # never from the file that the last answer was written to
+case "$3 $4" in
 "ahostsv4 judge.example.org") printf '203.0.113.7 STREAM judge.example.org\n203.0.113.7 DGRAM \n203.0.113.7 RAW \n203.0.113.8 STREAM\n' ;;
 "ahostsv6 judge.example.org") printf '2001:db8::7 STREAM judge.example.org\n::ffff:203.0.113.7 STREAM\n' ;;
-"ahostsv4 192.0.2.123") echo '192.0.2.123 STREAM' ;;
 *) exit 2 ;;
 esac`
 
 func TestTheFirewallLetsOutToWhatWasFound(t *testing.T) {
+	hosts := write(t, "127.0.0.1 localhost\n192.0.2.9 judge.example.org\n")
 	calls, output, err := script(t, "nixos/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
-		"", write(t, "# whom\n\nserver judge.example.org 443\ntime 192.0.2.123 123\n"))
+		"", write(t, "# whom\n\nserver judge.example.org 443\ntime 192.0.2.123 123\n"), hosts, write(t, "127.0.0.1 localhost\n"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -172,16 +173,25 @@ func TestTheFirewallLetsOutToWhatWasFound(t *testing.T) {
 	if diff := cmp.Diff(want.String(), calls); diff != "" {
 		t.Errorf("what nft was told (-want +got):\n%s", diff)
 	}
+	// Whoever asks on the host gets the addresses that are let out to, and none of before.
+	const pinned = "127.0.0.1 localhost\n2001:db8::7 judge.example.org\n203.0.113.7 judge.example.org\n203.0.113.8 judge.example.org\n"
+	if content, err := os.ReadFile(hosts); err != nil || string(content) != pinned {
+		t.Errorf("hosts: %v\n%s", err, content)
+	}
 }
 
 func TestANameThatIsNotFoundHidesNoOther(t *testing.T) {
+	hosts := write(t, "127.0.0.1 localhost\n192.0.2.5 nowhere.example\n")
 	calls, output, err := script(t, "nixos/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
-		"", write(t, "time nowhere.example 123\nserver judge.example.org 443\n"))
+		"", write(t, "time nowhere.example 123\nserver judge.example.org 443\n"), hosts, "/dev/null")
 	if err == nil || !strings.Contains(output, "no address of nowhere.example (time)") {
 		t.Errorf("%v: %s", err, output)
 	}
 	if !strings.Contains(calls, "203.0.113.7 . 443") {
 		t.Errorf("the Server was not let out to:\n%s", calls)
+	}
+	if content, err := os.ReadFile(hosts); err != nil || !strings.HasPrefix(string(content), "192.0.2.5 nowhere.example\n2001:db8::7 ") {
+		t.Errorf("what the name had is gone: %v\n%s", err, content)
 	}
 	if _, output, err = script(t, "nixos/firewall-refresh.sh", nil, "", write(t, "everybody 0.0.0.0/0 1\n")); err == nil {
 		t.Errorf("an unknown set was accepted: %s", output)
