@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -273,31 +272,6 @@ func TestContainersAreListedWithTheirInstances(t *testing.T) {
 	}
 	if asked := d.asked[len(d.asked)-1]; !strings.Contains(asked, "all=1") || !strings.Contains(asked, "algojudge.sandbox") {
 		t.Errorf("asked %q", asked)
-	}
-}
-
-// frame is one piece of a multiplexed stream.
-func frame(stream byte, text string) []byte {
-	header := make([]byte, 8)
-	header[0] = stream
-	binary.BigEndian.PutUint32(header[4:], uint32(len(text)))
-	return append(header, text...)
-}
-
-func TestTheTwoStreamsOfALogAreTakenApart(t *testing.T) {
-	c, d := connected(t, map[string]http.HandlerFunc{
-		"GET /containers/x/logs": func(w http.ResponseWriter, _ *http.Request) {
-			w.Write(frame(1, "out"))
-			w.Write(frame(2, "err"))
-			w.Write(frame(1, "put"))
-		},
-	})
-	var out, errs bytes.Buffer
-	if err := c.Follow(t.Context(), "x", time.Minute, &out, &errs); err != nil || out.String() != "output" || errs.String() != "err" {
-		t.Errorf("followed %q and %q, %v", out.String(), errs.String(), err)
-	}
-	if got := d.asked[len(d.asked)-1]; !strings.Contains(got, "follow=1") || !strings.Contains(got, "stdout=1") || !strings.Contains(got, "stderr=1") {
-		t.Errorf("asked %q", got)
 	}
 }
 

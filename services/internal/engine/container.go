@@ -9,7 +9,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/pkg/stdcopy"
 )
 
 // Create makes a container and does not start it. It returns the daemon's id.
@@ -149,22 +148,6 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Found, error) {
 		found = append(found, f)
 	}
 	return found, nil
-}
-
-// Follow copies a container's standard output and standard error, from their beginning, until it ends. It is bounded
-// by the context and by atMost. Only containers that are not silent have a log to follow.
-func (c *Client) Follow(ctx context.Context, id string, atMost time.Duration, stdout, stderr io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	log, err := c.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
-	if err != nil {
-		return c.fail("following the output of the container", id, err)
-	}
-	defer log.Close()
-	if _, err := stdcopy.StdCopy(stdout, stderr, log); err != nil {
-		return c.fail("following the output of the container", id, err)
-	}
-	return nil
 }
 
 // Archive reads one path of a stopped or running container as a tar stream. found is false when there is no such path.

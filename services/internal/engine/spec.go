@@ -30,10 +30,6 @@ const (
 	openFiles  = 256
 	workingDir = "/work"
 	hostName   = "evalhost" // the default would be the container's id, another one in each run
-
-	// Bounds of the bounded log. They are at least 16 times the 256 KiB a follower keeps, so that the file is never
-	// rotated under it; with one file the driver refuses compression (spec/sandbox.md 9.1 #4).
-	logSize = "8m"
 )
 
 // minMemory is the least the runtime accepts for a container.
@@ -74,8 +70,6 @@ type Spec struct {
 	// Parent is the cgroup the container is made in: a slice's name or a path, as the daemon's driver wants it.
 	Parent string
 	Mounts []Mount
-	// Silent discards standard output and standard error in the daemon.
-	Silent bool
 }
 
 // configs turns a Spec into what the daemon is sent. It is a pure function; the golden files of its test are the list
@@ -93,8 +87,6 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		User:            Nobody,
 		Env:             s.Env,
 		Labels:          map[string]string{LabelSandbox: "1", LabelInstance: s.Instance},
-		AttachStdout:    !s.Silent,
-		AttachStderr:    !s.Silent,
 		NetworkDisabled: true,
 		Healthcheck:     &container.HealthConfig{Test: []string{"NONE"}},
 	}
@@ -108,10 +100,10 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		ReadonlyRootfs: !s.WritableRoot,
 		// The shim must be PID 1 even where the daemon's configuration asks for an init of its own.
 		Init: &noInit,
-		LogConfig: container.LogConfig{
-			Type:   "local",
-			Config: map[string]string{"max-size": logSize, "max-file": "1", "compress": "false"},
-		},
+		// Nothing a container says goes through the daemon: it would keep a megabyte of it in memory, handle every line as
+		// a message, and still be busy with that long after the container was killed. Whatever is wanted goes through
+		// channels of the Runner's.
+		LogConfig: container.LogConfig{Type: "none"},
 		Resources: container.Resources{
 			CgroupParent: s.Parent,
 			Memory:       int64(s.Memory),
@@ -133,9 +125,6 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		host.CgroupnsMode = container.CgroupnsModeHost
 		// crun puts a cgroup of its own between the scope and the container unless told not to (decisions 2).
 		host.Annotations = map[string]string{"run.oci.systemd.subgroup": ""}
-	}
-	if s.Silent {
-		host.LogConfig = container.LogConfig{Type: "none"}
 	}
 	if s.Tmp > 0 {
 		host.Tmpfs = map[string]string{"/tmp": fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d", int64(s.Tmp))}

@@ -83,7 +83,7 @@ func described(t *testing.T, s Spec) (config, host map[string]any) {
 
 func TestWhatNoSpecCanChange(t *testing.T) {
 	judged := plain()
-	judged.Shim, judged.Silent = true, true
+	judged.Shim = true
 	build := plain()
 	build.WritableRoot, build.Tmp = true, verdict.MiB
 	for name, s := range map[string]Spec{"plain": plain(), "judged": judged, "build": build} {
@@ -107,8 +107,8 @@ func TestWhatNoSpecCanChange(t *testing.T) {
 		if got, _ := json.Marshal(config["Healthcheck"]); string(got) != `{"Test":["NONE"]}` {
 			t.Errorf("%s: health check %s", name, got)
 		}
-		if log := host["LogConfig"].(map[string]any)["Type"]; log != "local" && log != "none" {
-			t.Errorf("%s: the daemon's own log driver would be used: %v", name, log)
+		if log := host["LogConfig"].(map[string]any)["Type"]; log != "none" || config["AttachStdout"] != false || config["AttachStderr"] != false {
+			t.Errorf("%s: what it says would go through the daemon: %v", name, log)
 		}
 	}
 }

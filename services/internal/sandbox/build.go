@@ -28,8 +28,17 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 	if err := writeFile(filepath.Join(source, b.SourceName), bytes.NewReader(b.Source), 0o444); err != nil {
 		return Built{}, err
 	}
+	channels, err := j.mkdir(id, "said")
+	if err != nil {
+		return Built{}, err
+	}
+	said, err := newCollector(channels, buildOutput)
+	if err != nil {
+		return Built{}, err
+	}
+	defer said.close()
 	c, err := j.box.contain(ctx, b.Image, j.box.buildCpuset(), func(s step) engine.Spec {
-		return buildProfile(s, b.Command, source)
+		return buildProfile(s, b.Command, source, channels)
 	})
 	if err != nil {
 		return Built{}, err
@@ -40,8 +49,8 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 		}
 	}()
 
-	wall := j.box.buildWall()
-	built, err := c.runBuild(ctx, wall)
+	wall := j.box.stretched(buildWall)
+	built, err := c.runBuild(ctx, said, wall)
 	if err != nil {
 		return Built{}, err
 	}
@@ -71,7 +80,7 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 }
 
 // runBuild runs a created build to its end.
-func (c *contained) runBuild(ctx context.Context, wall time.Duration) (Built, error) {
+func (c *contained) runBuild(ctx context.Context, said *collector, wall time.Duration) (Built, error) {
 	zero, err := c.zero()
 	if err != nil {
 		return Built{}, err
@@ -80,10 +89,10 @@ func (c *contained) runBuild(ctx context.Context, wall time.Duration) (Built, er
 	if err := c.start(ctx, wall); err != nil {
 		return Built{}, err
 	}
-	said := collect(ctx, c, buildOutput, wall)
+	said.follow(ctx, c, wall)
 	deadlines := untimed(wall)
 	stop, err := c.supervise(ctx, &watch{Deadlines: deadlines}, began, zero, func() verdict.Bytes { return 0 })
-	flooded, joinErr := said.join(c.name)
+	flooded, joinErr := said.join()
 	if err := errors.Join(err, joinErr); err != nil {
 		return Built{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,15 +16,13 @@ import (
 )
 
 const (
-	// followSpare is how long the log of a container that has ended may take to come to its end.
-	followSpare = 20 * time.Second
 	// collectTimeout bounds reading an artefact.
 	collectTimeout = 60 * time.Second
 	// artefactSpare is what an artefact may have above the largest file a build may write (decisions 11).
 	artefactSpare = verdict.MiB
 )
 
-// collector keeps what a container writes to its two streams, counted together against one limit. Past it the container
+// collector keeps what a container says on its two channels, counted together against one limit. Past it the container
 // is stopped; the rest is read and dropped (spec/sandbox.md 6.5).
 type collector struct {
 	limit   verdict.Bytes
@@ -34,21 +33,58 @@ type collector struct {
 	total          verdict.Bytes
 	flooded        bool
 
-	done chan struct{}
-	err  error // after done
-	stop context.CancelFunc
+	readers []*inlet
+	tasks   sync.WaitGroup
+	err     error // the first
+	stop    context.CancelFunc
 }
 
-// collect starts following a started container.
-func collect(ctx context.Context, c *contained, limit verdict.Bytes, life time.Duration) *collector {
-	k := &collector{limit: limit, done: make(chan struct{})}
+// newCollector makes the two channels in dir and opens their reading ends, before there is a container: whoever writes
+// finds a reader. Everybody may write into them and only root may read.
+func newCollector(dir string, limit verdict.Bytes) (_ *collector, err error) {
+	k := &collector{limit: limit, onFlood: func() {}, stop: func() {}}
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
+	for _, name := range []string{saidOut, saidErr} {
+		path := filepath.Join(dir, name)
+		if err := makeFIFO(path, 0o622); err != nil {
+			return nil, err
+		}
+		in, err := openInlet(path)
+		if err != nil {
+			return nil, err
+		}
+		k.readers = append(k.readers, in)
+	}
+	return k, nil
+}
+
+// follow reads both channels of a started container until it has ended.
+func (k *collector) follow(ctx context.Context, c *contained, life time.Duration) {
 	k.onFlood = func() { c.ending.choose(Output) }
 	ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(k.done)
-		k.err = c.box.engine.Follow(ctx, c.id, plus(life, spareLife), stream{k, &k.stdout}, stream{k, &k.stderr})
-	}()
-	return k
+	for i, into := range []*[]byte{&k.stdout, &k.stderr} {
+		in := k.readers[i]
+		k.tasks.Go(func() {
+			release := in.stopOn(ctx)
+			defer release()
+			err := in.await(ctx, c.exited, plus(life, spareLife))
+			if errors.Is(err, errNobody) {
+				return // it ended before its shell had opened the channel
+			}
+			if err == nil {
+				_, err = io.Copy(stream{k, into}, in)
+			}
+			if err != nil {
+				k.mu.Lock()
+				k.err = errors.Join(k.err, err)
+				k.mu.Unlock()
+			}
+		})
+	}
 }
 
 // stream is one of a collector's two streams.
@@ -72,21 +108,28 @@ func (s stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// join ends the following of a container that has ended and says whether it wrote too much. Only now is that known: a
-// program may write past the limit and exit before anybody has read it (spec/sandbox.md 9.1 #1).
-func (k *collector) join(name string) (flooded bool, err error) {
-	defer k.stop()
-	if !isClosedWithin(k.done, followSpare) {
+// join waits for the end of what a container that has ended said, and says whether it was too much. Only now is that
+// known: a program may write past the limit and exit before anybody has read it (spec/sandbox.md 9.1 #1).
+func (k *collector) join() (flooded bool, err error) {
+	done := make(chan struct{})
+	go func() {
+		k.tasks.Wait()
+		close(done)
+	}()
+	if !isClosedWithin(done, drainDeadline) {
 		k.stop()
-		<-k.done // it has ended with its context
-		k.err = fmt.Errorf("sandbox: the log of the container %s does not end within %v of the container", name, followSpare)
+		<-done // they have ended with their context
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.flooded {
-		return true, nil // the log of a container that was killed in the middle of a flood may well be broken
+	return k.flooded, k.err
+}
+
+// close gives the channels up, wherever their reading is.
+func (k *collector) close() {
+	k.stop()
+	k.tasks.Wait()
+	for _, in := range k.readers {
+		_ = in.Close()
 	}
-	return false, k.err
 }
 
 // errTooLarge says that an artefact is over its cap.

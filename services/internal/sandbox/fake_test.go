@@ -51,18 +51,33 @@ type box struct {
 	ran    bool
 
 	mu   sync.Mutex
-	said []saying
+	said map[bool]*os.File // the two channels, opened at the first word
 }
 
-type saying struct {
-	stderr bool
-	text   []byte
-}
-
+// say writes to one of the two channels, as a shell would have opened them. A broken pipe and a kill end it.
 func (b *box) say(stderr bool, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.said = append(b.said, saying{stderr, []byte(text)})
+	if b.said == nil {
+		b.said = map[bool]*os.File{}
+	}
+	if b.said[stderr] == nil {
+		name := saidOut
+		if stderr {
+			name = saidErr
+		}
+		b.said[stderr], _ = os.OpenFile(b.host(wire.OutputDir+"/"+name), os.O_WRONLY, 0)
+	}
+	b.said[stderr].WriteString(text)
+}
+
+// hush closes the channels, as the end of the last process does.
+func (b *box) hush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range b.said {
+		f.Close()
+	}
 }
 
 // host gives the host's path of a path in the container.
@@ -152,6 +167,7 @@ func (d *fakeDaemon) Start(_ context.Context, id string) error {
 		if ctx.Err() != nil {
 			b.code = 137
 		}
+		b.hush()
 		setFile(b.home, "cgroup.events", "populated 0\n")
 		close(b.exited)
 	}()
@@ -208,36 +224,6 @@ func (d *fakeDaemon) Sandboxes(context.Context) ([]engine.Found, error) {
 		found = append(found, engine.Found{ID: name, Name: name, Instance: b.spec.Instance, HasInstance: true})
 	}
 	return found, d.fails("list")
-}
-
-func (d *fakeDaemon) Follow(ctx context.Context, id string, _ time.Duration, stdout, stderr io.Writer) error {
-	b, err := d.get(id)
-	if err = errors.Join(err, d.fails("follow")); err != nil {
-		return err
-	}
-	for last := false; ; {
-		b.mu.Lock()
-		said := b.said
-		b.said = nil
-		b.mu.Unlock()
-		for _, s := range said {
-			if s.stderr {
-				stderr.Write(s.text)
-			} else {
-				stdout.Write(s.text)
-			}
-		}
-		if last {
-			return nil
-		}
-		select {
-		case <-b.exited:
-			last = true
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
-	}
 }
 
 func (d *fakeDaemon) Archive(_ context.Context, _, path string, _ time.Duration) (io.ReadCloser, bool, error) {

@@ -26,7 +26,8 @@ type beside struct {
 	c     *contained
 	dir   string // its channels
 	bound time.Duration
-	queue *queue // what the submission wrote and the judge has not read
+	queue *queue     // what the submission wrote and the judge has not read
+	said  *collector // of a checker
 	began time.Time
 	zero  cgroup.Reading
 }
@@ -68,16 +69,34 @@ func (p *Prepared) prepareJudge(ctx context.Context, cpuset string) (*beside, er
 			return nil, err
 		}
 	}
-	profile := checkerProfile
+	profile, said := checkerProfile, ""
 	if judge.Kind == Interactor {
 		profile = interactorProfile
+	} else {
+		if said, err = p.job.mkdir(filepath.Base(p.dir), "said"); err != nil {
+			return nil, err
+		}
+		if b.said, err = newCollector(said, judgeOutput); err != nil {
+			return nil, err
+		}
 	}
 	b.c, err = p.job.box.contain(ctx, judge.Image, cpuset, func(s step) engine.Spec {
 		return profile(s, judging{
-			command: judge.Command, program: program, tests: tests, channels: b.dir, test: p.run.Test, group: judge.Group,
+			command: judge.Command, program: program, tests: tests, channels: b.dir, said: said, test: p.run.Test, group: judge.Group,
 		})
 	})
-	return b, err
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// close gives up what the Runner holds of the judge's channels.
+func (b *beside) close() {
+	if b.said != nil {
+		b.said.close()
+	}
 }
 
 // run sees a started judge to its end. Whatever it starts has ended when it returns.
@@ -88,10 +107,9 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	defer tasks.Wait()
 	defer cancel()
 	input := g.Prepared.run.Test + ".out"
-	var said *collector
 	var answer *answerReader
 	if b.judge.Kind == Checker {
-		said = collect(ctx, b.c, judgeOutput, b.bound)
+		b.said.follow(ctx, b.c, b.bound)
 	} else {
 		input = toJudge
 		var err error
@@ -109,11 +127,11 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	stop, err := b.wait(ctx, g.ended)
 	o := JudgeOutcome{}
 	flooded := false
-	if said != nil {
+	if b.said != nil {
 		var joinErr error
-		flooded, joinErr = said.join(b.c.name)
+		flooded, joinErr = b.said.join()
 		err = errors.Join(err, joinErr)
-		o.Answer, o.Stderr = said.stdout, said.stderr
+		o.Answer, o.Stderr = b.said.stdout, b.said.stderr
 	} else {
 		o.Answer, flooded = answer.join()
 	}

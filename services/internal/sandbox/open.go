@@ -40,7 +40,8 @@ type Config struct {
 	CgroupRoot string
 	// Lanes has at least one element. Builds get the lanes' sets together.
 	Lanes []Lane
-	// BuildWallFactor stretches the wall clock of builds, for machines that emulate a processor; zero is one.
+	// BuildWallFactor stretches the wall clock of builds, and the patience with the daemon before a run, for machines
+	// that emulate a processor; zero is one. No deadline of a submission is stretched.
 	BuildWallFactor float64
 	// Locks is where instances' locks live; empty for DefaultLocks.
 	Locks string
@@ -61,7 +62,6 @@ type daemon interface {
 	Kill(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
 	Sandboxes(ctx context.Context) ([]engine.Found, error)
-	Follow(ctx context.Context, id string, atMost time.Duration, stdout, stderr io.Writer) error
 	Archive(ctx context.Context, id, path string, atMost time.Duration) (io.ReadCloser, bool, error)
 }
 
@@ -249,9 +249,9 @@ func (s *Sandbox) buildCpuset() string {
 	return strings.Join(sets, ",")
 }
 
-// buildWall is the wall clock of a build.
-func (s *Sandbox) buildWall() time.Duration {
-	return time.Duration(float64(buildWall) * s.cfg.BuildWallFactor)
+// stretched is a wall clock of ours on this machine.
+func (s *Sandbox) stretched(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * s.cfg.BuildWallFactor)
 }
 
 // check refuses a Config nothing can be judged with.

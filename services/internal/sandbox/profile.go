@@ -52,16 +52,28 @@ func (s step) spec() engine.Spec {
 
 // buildProfile is the container of either build. A submission's and a judging program's builds differ in what a failure
 // means and in nothing that is asked of the daemon.
-func buildProfile(s step, command []string, source string) engine.Spec {
+func buildProfile(s step, command []string, source, said string) engine.Spec {
 	spec := s.spec()
-	spec.Argv = command
+	spec.Argv = saying(command)
 	spec.WritableRoot = true
 	spec.Tmp = buildTmp
 	spec.Memory = buildMemory
 	spec.Pids = buildPids
 	spec.FileSize = buildFileSize
-	spec.Mounts = []engine.Mount{{Source: source, Target: wire.SourceDir}}
+	spec.Mounts = []engine.Mount{{Source: source, Target: wire.SourceDir}, {Source: said, Target: wire.OutputDir}}
 	return spec
+}
+
+// The channels of what a build or a checker says, in the directory mounted at wire.OutputDir.
+const (
+	saidOut = "stdout"
+	saidErr = "stderr"
+)
+
+// saying is a command whose two outputs go to the Runner's channels, opened by a shell that becomes the command.
+func saying(command []string) []string {
+	script := `exec "$@" >` + wire.OutputDir + "/" + saidOut + " 2>" + wire.OutputDir + "/" + saidErr
+	return append([]string{"/bin/sh", "-c", script, "sh"}, command...)
 }
 
 // judged is what the judged profiles are told besides.
@@ -97,7 +109,6 @@ func judgedProfile(s step, j judged) engine.Spec {
 	spec.Memory = addBytes(j.memory, judgedAllowance)
 	spec.Pids = wire.PidsLimitContainer
 	spec.FileSize = runFileSize
-	spec.Silent = true
 	spec.Mounts = []engine.Mount{
 		// The submission is nobody, and everything of the directory belongs to root: it can open none of the channels.
 		// Read-only all the same; a channel can be opened for writing on a read-only mount.
@@ -124,6 +135,7 @@ type judging struct {
 	program  string // host directories
 	tests    string
 	channels string
+	said     string // of a checker
 	test     string
 	group    uint32
 }
@@ -145,9 +157,10 @@ func judgeProfile(s step, j judging) engine.Spec {
 // standard output.
 func checkerProfile(s step, j judging) engine.Spec {
 	spec := judgeProfile(s, j)
-	spec.Argv = append(append([]string{}, j.command...),
-		wire.InputDir+"/"+j.test+".in", wire.AnswersDir+"/"+j.test+".out", wire.InputDir+"/"+j.test+".out")
-	spec.Mounts = append(spec.Mounts, engine.Mount{Source: j.channels, Target: wire.AnswersDir})
+	spec.Argv = saying(append(append([]string{}, j.command...),
+		wire.InputDir+"/"+j.test+".in", wire.AnswersDir+"/"+j.test+".out", wire.InputDir+"/"+j.test+".out"))
+	spec.Mounts = append(spec.Mounts,
+		engine.Mount{Source: j.channels, Target: wire.AnswersDir}, engine.Mount{Source: j.said, Target: wire.OutputDir})
 	return spec
 }
 
@@ -168,7 +181,6 @@ func interactorProfile(s step, j judging) engine.Spec {
 		"/bin/sh", "-c", "exec " + quote(words...) +
 			" < " + quote(wire.AnswersDir+"/"+toJudge) + " > " + quote(wire.AnswersDir+"/"+fromJudge),
 	}
-	spec.Silent = true
 	spec.Mounts = append(spec.Mounts, engine.Mount{Source: j.channels, Target: wire.AnswersDir, Writable: true})
 	return spec
 }

@@ -32,12 +32,12 @@ func profiles() map[string]engine.Spec {
 	interactive.input = ""
 	judge := judging{
 		command: []string{"/program/checker"}, program: "/scratch/job/program-b", tests: "/cache/tests",
-		channels: "/scratch/job/run-a/beside", test: "1a", group: 1,
+		channels: "/scratch/job/run-a/beside", said: "/scratch/job/run-a/said", test: "1a", group: 1,
 	}
 	build := []string{"/bin/sh", "-c", "mkdir -p /out && gcc -O2 -o /out/program /src/main.c"}
 	return map[string]engine.Spec{
-		"submission-build": buildProfile(s, build, "/scratch/job/build-a/src"),
-		"judge-build":      buildProfile(s, build, "/scratch/job/build-b/src"),
+		"submission-build": buildProfile(s, build, "/scratch/job/build-a/src", "/scratch/job/build-a/said"),
+		"judge-build":      buildProfile(s, build, "/scratch/job/build-b/src", "/scratch/job/build-b/said"),
 		"batch-run":        judgedProfile(s, run),
 		"interactive-run":  judgedProfile(s, interactive),
 		"checker":          checkerProfile(s, judge),

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// prepareDeadline bounds everything before go (decisions 10).
+	// prepareDeadline bounds everything before go (decisions 10); stretched where a processor is emulated.
 	prepareDeadline = 30 * time.Second
 	// drainDeadline bounds what is left to read after the container is gone.
 	drainDeadline = 30 * time.Second
@@ -52,7 +52,7 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	if err := r.check(j.box.Lanes()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareDeadline)
+	ctx, cancel := context.WithTimeout(ctx, j.box.stretched(prepareDeadline))
 	defer cancel()
 	p := &Prepared{job: j, run: r, nonce: nonce.New()}
 	defer func() {
@@ -206,6 +206,9 @@ func (p *Prepared) Close() error {
 	both.Wait()
 	if p.report != nil {
 		p.report.close()
+	}
+	if p.peer != nil {
+		p.peer.close()
 	}
 	err := errors.Join(errs[:]...)
 	if p.dir != "" {
