@@ -71,12 +71,39 @@ func parseRetryAfter(header string) *time.Duration {
 	return &d
 }
 
+// aliveEvery is how often a wait says that it is alive.
+const aliveEvery = 10 * time.Second
+
+type aliveKey struct{}
+
+// WithAlive makes every Sleep under the context, and so every wait of this package between two calls, say that it is alive
+// when it begins and every ten seconds: a watchdog that the work loop feeds is then fed while the loop waits by its rules,
+// and by nothing else. alive runs on the waiting goroutine.
+func WithAlive(ctx context.Context, alive func()) context.Context {
+	return context.WithValue(ctx, aliveKey{}, alive)
+}
+
 // Sleep waits for d or until the context ends, and then says so with its error. Every wait of a Runner hears a stop
 // this way (4.6).
 func Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	alive, _ := ctx.Value(aliveKey{}).(func())
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		step := d
+		if alive != nil {
+			alive()
+			step = min(d, aliveEvery)
+		}
+		if err := sleepOnce(ctx, step); err != nil || step >= d {
+			return err
+		}
+		d -= step
 	}
+}
+
+func sleepOnce(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

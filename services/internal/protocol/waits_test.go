@@ -69,6 +69,24 @@ func TestAnInterruptedSleepSaysSoAtOnce(t *testing.T) {
 	})
 }
 
+func TestALongWaitSaysThatItIsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var said []int
+		ctx := protocol.WithAlive(t.Context(), func() { said = append(said, int(time.Since(start).Seconds())) })
+		must(t, protocol.Sleep(ctx, 35*time.Second))
+		if took := time.Since(start); took != 35*time.Second || len(said) != 4 || said[0] != 0 || said[3] != 30 {
+			t.Errorf("said so at %v, waited %v", said, took)
+		}
+		away := &protocol.Error{Class: protocol.Unavailable}
+		said = nil
+		_ = protocol.Resend(ctx, 60*time.Second, func(context.Context) error { return away })
+		if len(said) < 4 {
+			t.Errorf("a resend said so at %v", said)
+		}
+	})
+}
+
 func TestGraceOutlivesAStopByItsTimeAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop, cancel := context.WithCancel(t.Context())

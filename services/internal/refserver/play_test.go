@@ -195,7 +195,7 @@ func (p *player) none() {
 // later makes a held claim and gives its answer when it comes.
 func (p *player) later(seconds int) <-chan answer {
 	p.t.Helper()
-	before := len(p.s.Calls(0))
+	before := p.s.waiting()
 	ch := make(chan answer, 1)
 	go func() {
 		a, err := p.try("POST", Prefix+"/runner/jobs/claim", obj{"waitSeconds": seconds})
@@ -204,7 +204,7 @@ func (p *player) later(seconds int) <-chan answer {
 		}
 		ch <- a
 	}()
-	eventually(p.t, "the claim is held", func() bool { return len(p.s.Calls(before)) > 0 && p.s.waiting() > 0 })
+	eventually(p.t, "the claim is held", func() bool { return p.s.waiting() > before })
 	return ch
 }
 
