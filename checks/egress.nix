@@ -35,7 +35,10 @@ in
       { pkgs, ... }:
       {
         imports = [ host ];
-        environment.systemPackages = [ pkgs.curl ];
+        environment.systemPackages = [
+          pkgs.curl
+          pkgs.python3
+        ];
       };
     server = listener "192.168.1.100";
     stranger = listener "192.168.1.101";

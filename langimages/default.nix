@@ -43,11 +43,12 @@ in
   keysFor =
     languages:
     let
-      offered = lib.filter (
-        toolchain: languages == null || lib.elem toolchain.id languages || lib.elem toolchain.family languages
-      ) table.toolchains;
+      isOffered =
+        toolchain: languages == null || lib.any (entry: names toolchain entry) languages;
+      names = toolchain: entry: entry == toolchain.id || entry == toolchain.family;
+      offered = map (toolchain: toolchain.image) (lib.filter isOffered table.toolchains);
     in
-    lib.filter (key: lib.any (toolchain: toolchain.image == key) offered) keys;
+    lib.filter (key: lib.elem key offered) keys;
 
   # What manifest.go reads: of each image the layers and the part of the configuration that has a say in a run. It is
   # read out of the archive that Docker loads, so that it cannot say anything else than what was built.

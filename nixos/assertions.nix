@@ -34,29 +34,29 @@ let
     "cgroup_disable=.*" = "a missing controller raises no error: its limit is simply not applied";
     "psi=(0|off|no|false)" =
       "without pressure figures a busy machine looks like a program that makes no progress";
-    "seccomp=0" = "Docker's seccomp profile closes the calls that a submission could attack the kernel with";
+    "seccomp=0" =
+      "Docker's seccomp profile closes the calls that a submission could attack the kernel with";
     "zswap\\.enabled=(1|y|Y)" = "memory that is swapped out is not counted";
   };
-  forbidden = lib.concatMap (
+  objections =
     parameter:
-    lib.concatLists (
-      lib.mapAttrsToList (
-        pattern: why: lib.optional (builtins.match pattern parameter != null) { inherit parameter why; }
-      ) forbiddenParameters
-    )
-  ) config.boot.kernelParams;
+    lib.mapAttrsToList (_: why: { inherit parameter why; }) (
+      lib.filterAttrs (pattern: _: builtins.match pattern parameter != null) forbiddenParameters
+    );
+  forbidden = lib.concatMap objections config.boot.kernelParams;
 
-  dockerUsers = lib.unique (
-    config.users.groups.docker.members
-    ++ lib.attrNames (lib.filterAttrs (_: user: lib.elem "docker" user.extraGroups) config.users.users)
-  );
+  inDockerGroup = lib.filterAttrs (_: user: lib.elem "docker" user.extraGroups) config.users.users;
+  dockerUsers = lib.unique (config.users.groups.docker.members ++ lib.attrNames inDockerGroup);
+
+  urlIsInterface = url != null && lib.hasInfix "/api/" (url.path + "/");
+  processors = if cfg.processors == null then null else our.processorsOf cfg.processors;
+  keyIsEmptied = lib.hasPrefix "/var/lib/evalhost/" cfg.identity.keyFile;
 in
 {
   config = lib.mkIf cfg.enable {
     assertions = [
       {
-        assertion =
-          pkgs.stdenv.hostPlatform.system == "x86_64-linux";
+        assertion = pkgs.stdenv.hostPlatform.system == "x86_64-linux";
         message = ''
           evalhost: this system is ${pkgs.stdenv.hostPlatform.system}, and judged programs are built for x86_64-linux
           alone. Set nixpkgs.hostPlatform = "x86_64-linux", or `${opt.enable}` = false on this machine.
@@ -70,7 +70,7 @@ in
         '';
       }
       {
-        assertion = cfg.server.url == null || (url != null && lib.hasInfix "/api/" (url.path + "/"));
+        assertion = cfg.server.url == null || urlIsInterface;
         message = ''
           evalhost: `${opt.server.url}` is "${toString cfg.server.url}", which is no http or https address with /api/
           in its path. Set it to the root of the Server's interface, for example "https://judge.example.org/api/v1".
@@ -112,14 +112,14 @@ in
         '';
       }
       {
-        assertion = cfg.processors == null || cfg.lanes <= lib.length (our.processorsOf cfg.processors);
+        assertion = processors == null || cfg.lanes <= lib.length processors;
         message = ''
           evalhost: `${opt.lanes}` is ${toString cfg.lanes}, and `${opt.processors}` = "${toString cfg.processors}" names
           fewer processors than that. A lane needs a core of its own: set fewer lanes or more processors.
         '';
       }
       {
-        assertion = cfg.identity.device == null || !lib.hasPrefix "/var/lib/evalhost/" cfg.identity.keyFile;
+        assertion = cfg.identity.device == null || !keyIsEmptied;
         message = ''
           evalhost: `${opt.identity.keyFile}` is below /var/lib/evalhost, which is emptied at every boot, although
           `${opt.identity.device}` names a place that survives. Leave the key file at its default.

@@ -139,10 +139,12 @@ in
     networking.useNetworkd = lib.mkDefault true;
     systemd.network.wait-online.anyInterface = lib.mkDefault true;
     # A name of the host as others give it would be one more thing they decide.
-    systemd.network.networks."99-ethernet-default-dhcp".dhcpV4Config = lib.mkIf config.networking.useDHCP {
-      UseDNS = false;
-      UseNTP = false;
-      UseHostname = false;
+    systemd.network.networks."99-ethernet-default-dhcp" = lib.mkIf config.networking.useDHCP {
+      dhcpV4Config = {
+        UseDNS = false;
+        UseNTP = false;
+        UseHostname = false;
+      };
     };
 
     # The journal is in memory too; whoever wants to keep it reads it while the machine runs.

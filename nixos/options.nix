@@ -11,6 +11,7 @@ let
   cfg = config.services.evalhost;
   our = import ./lib.nix { inherit lib; };
   table = lib.importJSON ../langimages/toolchains.json;
+  known = map (entry: entry.id) (table.families ++ table.toolchains);
 in
 {
   options.services.evalhost = {
@@ -99,9 +100,7 @@ in
     };
 
     languages = mkOption {
-      type = types.nullOr (
-        types.nonEmptyListOf (types.enum (map (entry: entry.id) (table.families ++ table.toolchains)))
-      );
+      type = types.nullOr (types.nonEmptyListOf (types.enum known));
       default = null;
       example = [
         "cpp"

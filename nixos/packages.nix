@@ -108,8 +108,10 @@ let
       description = "A small Server for trying things out";
     };
   };
-  present = lib.filterAttrs (_: known: builtins.pathExists (../. + "/${known.package}/main.go")) known;
-  built = lib.mapAttrs (name: known: program (known // { inherit name; })) present;
+  isThere = _: known: builtins.pathExists (../. + "/${known.package}/main.go");
+  built = lib.mapAttrs (name: known: program (known // { inherit name; })) (
+    lib.filterAttrs isThere known
+  );
 
   # The suites that need a real host: static test binaries, and the programs under attack compiled for them. They are those
   # that the guest without Nix runs (checks/suites/drive), laid out as they are there.

@@ -33,12 +33,13 @@ let
     else
       toString v;
 
+  list = lib.concatStringsSep ",";
   fromOptions = {
     AJ_Server__BaseUrl = cfg.server.url;
     AJ_Runner__Name = cfg.name;
     AJ_Runner__KeyPath = cfg.identity.keyFile;
-    AJ_Runner__ProblemTypes = lib.concatStringsSep "," cfg.problemTypes;
-    AJ_Runner__Tags = lib.concatStringsSep "," cfg.tags;
+    AJ_Runner__ProblemTypes = list cfg.problemTypes;
+    AJ_Runner__Tags = list cfg.tags;
     AJ_Runner__TestsAtOnce = cfg.lanes;
     AJ_Cache__Path = cfg.cache.path;
     AJ_Cache__MaxBytes = cfg.cache.maxBytes;
@@ -46,9 +47,9 @@ let
     EVALHOST_MANIFEST = "/etc/evalhost/images.json";
     EVALHOST_SHIM_PATH = "/usr/lib/evalhost/aj-shim";
     EVALHOST_LOG_LEVEL = cfg.logLevel;
-    EVALHOST_LANGUAGES = if cfg.languages == null then null else lib.concatStringsSep "," cfg.languages;
+    EVALHOST_LANGUAGES = if cfg.languages == null then null else list cfg.languages;
     EVALHOST_CA_FILE = cfg.server.caFile;
-    EVALHOST_METRICS = if cfg.metrics.enable then "127.0.0.1:${toString cfg.metrics.port}" else null;
+    EVALHOST_METRICS = lib.optionalString cfg.metrics.enable "127.0.0.1:${toString cfg.metrics.port}";
     HTTPS_PROXY = cfg.server.proxy;
     HTTP_PROXY = cfg.server.proxy;
   };
@@ -150,7 +151,9 @@ in
         {
           ${cfg.cache.path}.d.mode = "0700";
         };
-    systemd.tmpfiles.settings."20-evalhost-programs"."/usr/lib/evalhost"."L+".argument = toString programs;
+    systemd.tmpfiles.settings."20-evalhost-programs" = {
+      "/usr/lib/evalhost"."L+".argument = toString programs;
+    };
 
     systemd.packages = lib.optional present (
       pkgs.runCommand "evalhost-runner-unit" { } ''

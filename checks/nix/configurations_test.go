@@ -247,6 +247,7 @@ func TestEveryOutputEvaluates(t *testing.T) {
 			"vm-suites", "vm-suites-cgroupfs", "vm-iso", "formatted", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
 		},
 		"devShells.x86_64-linux": {"default"},
+		"formatter":              {"x86_64-linux"},
 	} {
 		var derivations map[string]string
 		evaluate(t, dir, attribute, "builtins.mapAttrs (_: d: d.drvPath)", &derivations)
