@@ -19,20 +19,25 @@ var disk = requirement{
 	why:   "a disk that fills up while judging fails the job: no verdict can be given",
 	needs: "scratch",
 	look: func(_ context.Context, m *Machine) finding {
-		dir, err := nearest(m.Scratch)
-		if err != nil {
-			return failed(err.Error(), "see that it stays")
-		}
-		free, err := m.Free(dir)
-		cure := "free space on the file system of " + m.Scratch + ", or set EVALHOST_SCRATCH to a larger one"
-		switch {
-		case err != nil:
-			return failed(err.Error(), cure)
-		case free < diskLeast:
-			return failed(free.String()+" free", cure)
-		case free < diskEasy:
-			return warning(free.String()+" free", cure)
-		}
-		return met(free.String() + " free")
+		return m.space(m.Scratch, "free space there, or set EVALHOST_SCRATCH to a larger file system")
 	},
+}
+
+// space looks at what is free where a directory is, or will be.
+func (m *Machine) space(dir, cure string) finding {
+	dir, err := nearest(dir)
+	if err != nil {
+		return failed(err.Error(), cure)
+	}
+	free, err := m.Free(dir)
+	found := free.String() + " free at " + dir
+	switch {
+	case err != nil:
+		return failed(err.Error(), cure)
+	case free < diskLeast:
+		return failed(found, cure)
+	case free < diskEasy:
+		return warning(found, cure)
+	}
+	return met(found)
 }

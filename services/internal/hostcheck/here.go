@@ -69,7 +69,7 @@ func (d *daemon) info(ctx context.Context) (Docker, error) {
 		return Docker{}, err
 	}
 	return Docker{
-		ServerVersion: info.ServerVersion, Architecture: info.Architecture,
+		ServerVersion: info.ServerVersion, Architecture: info.Architecture, RootDir: info.RootDir,
 		CgroupDriver: info.CgroupDriver, CgroupVersion: info.CgroupVersion, SecurityOptions: info.SecurityOptions,
 	}, nil
 }

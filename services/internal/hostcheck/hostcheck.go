@@ -97,6 +97,7 @@ var requirements = []requirement{
 	dockerPlatform,
 	dockerIdentity,
 	dockerSeccomp,
+	dockerDisk,
 	cgroupDriver,
 	cgroupBus,
 	cgroupProbe,

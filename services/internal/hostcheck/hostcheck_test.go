@@ -178,6 +178,10 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 			m.Free = func(string) (verdict.Bytes, error) { return 99 * verdict.GiB, errors.New("statfs: input/output error") }
 		}, Failed, "input/output", ""},
 
+		{"docker.disk", "nearly full", freeing(diskLeast - 1), Failed, "free", "data-root"},
+		{"docker.disk", "scarce", freeing(diskLeast), Warning, "1 GiB", "data-root"},
+		{"docker.disk", "not told where", docker(func(d *Docker) { d.RootDir = "" }), Failed, "", "data-root"},
+
 		{"clock", "slow", changed(clockSource, "acpi_pm\n"), Warning, "acpi_pm", "tsc"},
 		{"clock", "not told", without(clockSource), NotApplicable, "", ""},
 		{"pressure", "not told", without(cpuPressure), Warning, "does not tell", "psi=1"},
@@ -272,8 +276,8 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 		}
 	}
 	want := []string{
-		"docker.version", "docker.platform", "docker.identity", "docker.seccomp", "cgroup.driver", "cgroup.bus",
-		"cgroup.probe", "image.gcc",
+		"docker.version", "docker.platform", "docker.identity", "docker.seccomp", "docker.disk", "cgroup.driver",
+		"cgroup.bus", "cgroup.probe", "image.gcc",
 	}
 	if diff := cmp.Diff([]string{"docker.reachable"}, causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)

@@ -59,6 +59,7 @@ func (m *Machine) Close() error {
 type Docker struct {
 	ServerVersion   string
 	Architecture    string
+	RootDir         string // where it keeps layers
 	CgroupDriver    string
 	CgroupVersion   string
 	SecurityOptions []string

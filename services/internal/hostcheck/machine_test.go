@@ -40,7 +40,7 @@ func goodMachine(t *testing.T) *Machine {
 		Socket:     filepath.Join(root, "docker.sock"),
 		Docker: func(context.Context) (Docker, error) {
 			return Docker{
-				ServerVersion: "26.1.5+dfsg1", Architecture: "x86_64",
+				ServerVersion: "26.1.5+dfsg1", Architecture: "x86_64", RootDir: root,
 				CgroupDriver: "systemd", CgroupVersion: "2",
 				SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"},
 			}, nil

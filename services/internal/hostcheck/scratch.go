@@ -3,6 +3,7 @@ package hostcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ var scratch = requirement{
 
 // nearest returns the directory itself, or the nearest one above it where it does not exist yet: asking must not make it.
 func nearest(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("%q is no absolute path", dir)
+	}
 	for {
 		info, err := os.Stat(dir)
 		switch {
