@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evalhost/evalhost/services/internal/refserver"
 )
 
 func TestItListensOnLoopbackOnly(t *testing.T) {
@@ -91,4 +94,41 @@ func TestItServesAndStopsWhenAsked(t *testing.T) {
 	if status := stop(); status != 0 {
 		t.Errorf("exit status %d after a stop", status)
 	}
+}
+
+func TestAHeldCallDoesNotKeepItFromStopping(t *testing.T) {
+	url, stop := start(t, "-quiet", "-languages", "python3,cpp17-gcc")
+	send := func(path, body string) map[string]any {
+		req, err := http.NewRequest(http.MethodPost, url+refserver.ControlPrefix+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(refserver.ControlHeader, "1")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		var m map[string]any
+		if err := json.NewDecoder(resp.Body).Decode(&m); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%s: %d, %v", path, resp.StatusCode, err)
+		}
+		return m
+	}
+	problem := send("/packages?name=sum", "a package")
+	job := send("/submissions?fileName=main.py&language=python3&problem="+problem["id"].(string), "print(1)")
+	began := time.Now()
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		resp, err := http.Get(url + refserver.ControlPrefix + "/jobs/" + job["id"].(string) + "?waitSeconds=300")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	time.Sleep(100 * time.Millisecond) // until it is held; if it is not, the test shows less, not something wrong
+	if status := stop(); status != 0 || time.Since(began) > 10*time.Second {
+		t.Errorf("exit status %d after %v", status, time.Since(began))
+	}
+	<-held
 }

@@ -119,7 +119,7 @@ func sleepOnce(ctx context.Context, d time.Duration) error {
 func WithGrace(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
-		_ = Sleep(ctx, grace) // ends early when the call has ended
+		_ = sleepOnce(ctx, grace) // ends early when the call has ended
 		cancel()
 	})
 	return ctx, func() {

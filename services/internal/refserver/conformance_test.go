@@ -404,6 +404,26 @@ func TestConformance_A_released_job_is_queued_again_at_once_and_costs_no_deliver
 	}
 }
 
+func TestConformance_A_batch_release_queues_every_job_at_once_and_costs_no_delivery(t *testing.T) {
+	s := newStage(t, Options{})
+	p := s.player(t).in()
+	var jobs []obj
+	for range 3 {
+		s.submit(t)
+		a := p.claim()
+		jobs = append(jobs, obj{"jobId": a.text("jobId"), "leaseToken": a.text("leaseToken")})
+	}
+	a := p.want(200, "", p.post("jobs/releases", obj{"jobs": jobs}))
+	if results := a.m["results"].([]any); len(results) != 3 || strings.Contains(string(a.raw), "code") {
+		t.Errorf("%s", a.raw)
+	}
+	for _, j := range s.Snapshot().Jobs {
+		if j.State != Queued || j.Deliveries != 0 || j.Releases != 1 {
+			t.Errorf("%+v", j)
+		}
+	}
+}
+
 func TestConformance_A_runner_marking_out_of_one_is_not_read_as_a_hundredth(t *testing.T) {
 	for _, c := range []struct {
 		points            *float64
