@@ -24,7 +24,6 @@ const patience = 90 * time.Second
 
 // order is a judged run.
 type order struct {
-	runtime string
 	program string // from the built programs, mounted as /program/<name>; "" with argv[0] of another
 	argv    []string
 	memory  string // of the box, bytes
@@ -73,14 +72,14 @@ func copyFile(t *testing.T, from, to string, mode os.FileMode) {
 }
 
 // begin starts a judged container the way the Runner does and opens its channels.
-func (o order) begin(t *testing.T, info daemonInfo) *run {
+func (o order) begin(t *testing.T, on where) *run {
 	t.Helper()
 	// Mounts must not be noexec, so never under /run.
 	dir, err := os.MkdirTemp("/var/tmp", "evalhost-shimsuite-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o755))
-	r := &run{t: t, home: newHome(t, info.CgroupDriver), dir: dir, nonce: nonce.New(), exited: make(chan struct{})}
+	r := &run{t: t, home: newHome(t, on.driver), dir: dir, nonce: nonce.New(), exited: make(chan struct{})}
 	for _, sub := range []string{"out", "in", "program"} {
 		must(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
@@ -106,7 +105,7 @@ func (o order) begin(t *testing.T, info daemonInfo) *run {
 		r.handOver(r.path("in/1.in"))
 	}
 	r.openReport(o.holdReport)
-	r.create(o, input)
+	r.create(on, o, input)
 	r.readOutput()
 	return r
 }
@@ -160,13 +159,13 @@ func bind(source, target string, readOnly bool) map[string]any {
 	return map[string]any{"Type": "bind", "Source": source, "Target": target, "ReadOnly": readOnly}
 }
 
-func (r *run) create(o order, input string) {
+func (r *run) create(on where, o order, input string) {
 	argv := o.argv
 	if o.program != "" {
 		argv = append([]string{wire.ProgramDir + "/" + o.program}, argv...)
 	}
 	host := map[string]any{
-		"Runtime": o.runtime, "NetworkMode": "none", "CgroupParent": r.home.parent, "CgroupnsMode": "host",
+		"Runtime": on.runtime, "NetworkMode": "none", "CgroupParent": r.home.parent, "CgroupnsMode": "host",
 		"CapDrop": []string{"ALL"}, "CapAdd": []string{"SETUID", "SETGID"},
 		"SecurityOpt": []string{"no-new-privileges"}, "ReadonlyRootfs": true,
 		"Memory": 128 << 20, "MemorySwap": 128 << 20, "NanoCpus": 1_000_000_000, "PidsLimit": wire.PidsLimitContainer,

@@ -6,7 +6,7 @@
 
 int main(int argc, char **argv)
 {
-	volatile int zero = 0;
+	volatile int seven = 7, zero = 0;
 	if (argc < 2)
 		return 3;
 	if (!strcmp(argv[1], "exit"))
@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "signal"))
 		kill(getpid(), atoi(argv[2]));
 	if (!strcmp(argv[1], "divide"))
-		return 1 / zero;
+		return seven / zero;
 	if (!strcmp(argv[1], "null"))
 		return *(volatile int *)(long)zero;
 	if (!strcmp(argv[1], "abort"))
