@@ -1,1 +1,1 @@
-"sha256-i+ke2wIP0WEO0HA3O1CkL0E15bjiTMreNXvkEje+ciU="
+"sha256-rBlXKzoI2nCg/Fv/5bBx21tsldlnZXLUnyDLSHTKF1c="
