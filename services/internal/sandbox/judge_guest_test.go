@@ -32,7 +32,7 @@ func (g *guest) judgedBy(kind JudgeKind, verb string, words ...string) Run {
 	return r
 }
 
-func TestHostACheckerAcceptsRejectsAndCrashes(t *testing.T) {
+func TestACheckerAcceptsRejectsAndCrashes(t *testing.T) {
 	g := onAHost(t)
 	o := g.mustRun(g.judgedBy(Checker, "check-ok", "copy"))
 	ended(t, o, 0)
@@ -60,7 +60,7 @@ func TestHostACheckerAcceptsRejectsAndCrashes(t *testing.T) {
 	}
 }
 
-func TestHostAnInteractorTalksWithASubmission(t *testing.T) {
+func TestAnInteractorTalksWithASubmission(t *testing.T) {
 	g := onAHost(t)
 	o := g.mustRun(g.judgedBy(Interactor, "interact", "play"))
 	ended(t, o, 0)
@@ -75,7 +75,7 @@ func TestHostAnInteractorTalksWithASubmission(t *testing.T) {
 	}
 }
 
-func TestHostAJobThatIsGivenUpIsCleanedUp(t *testing.T) {
+func TestAJobThatIsGivenUpIsCleanedUp(t *testing.T) {
 	g := onAHost(t)
 	p, err := g.job.Prepare(t.Context(), g.judgedBy(Checker, "check-ok", "sleep", "3600"))
 	if err != nil {

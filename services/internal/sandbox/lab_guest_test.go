@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,12 @@ import (
 
 // The guest suite runs real containers on a real host, as root. What it needs is told in the environment:
 //
-//	EVALHOST_TEST_PROGRAMS  a directory with the built test programs: "actor"
-//	EVALHOST_SHIM           the built shim; "shim" in the same directory by default
-//	EVALHOST_SCRATCH        where scratch goes; /var/lib/evalhost-test by default
+//	EVALHOST_TEST_PROGRAMS      the directory of the built test programs, testdata/programs/*.c without the ending
+//	EVALHOST_TEST_SHIM          the built shim
+//	EVALHOST_BUILD_WALL_FACTOR  how much longer builds may take here; 1 by default
+//	EVALHOST_TEST_SCRATCH       where scratch goes; /var/lib/evalhost-test by default
+//
+// Built with the tag "guest" the test binary holds this suite alone; without it, the tests that need no host.
 //
 // Nothing here asserts how fast anything is. Every test ends with a comparison of the host with what it was before.
 const (
@@ -44,16 +48,25 @@ type guest struct {
 // patience is how long the host is given to be what it was.
 const patience = 40 * time.Second
 
-func dir(variable, otherwise string) string {
+func told(variable, otherwise string) string {
 	if d := os.Getenv(variable); d != "" {
 		return d
 	}
 	return otherwise
 }
 
-func programs() string { return dir("EVALHOST_TEST_PROGRAMS", "/usr/local/lib/evalhost-test") }
-func shimFile() string { return dir("EVALHOST_SHIM", filepath.Join(programs(), "shim")) }
-func scratch() string  { return dir("EVALHOST_SCRATCH", "/var/lib/evalhost-test") }
+func programs() string { return told("EVALHOST_TEST_PROGRAMS", "/usr/local/lib/evalhost-test") }
+func shimFile() string { return told("EVALHOST_TEST_SHIM", filepath.Join(programs(), "aj-shim")) }
+func scratch() string  { return told("EVALHOST_TEST_SCRATCH", "/var/lib/evalhost-test") }
+
+func wallFactor(t *testing.T) float64 {
+	t.Helper()
+	factor, err := strconv.ParseFloat(told("EVALHOST_BUILD_WALL_FACTOR", "1"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return factor
+}
 
 // onAHost opens a Sandbox of an instance of its own and checks at the end that the host is what it was.
 func onAHost(t *testing.T, change ...func(*Config)) *guest {
@@ -72,7 +85,7 @@ func onAHost(t *testing.T, change ...func(*Config)) *guest {
 	}
 	cfg := Config{
 		Instance: "guest-" + nonce.New()[:8], Scratch: scratch(), Shim: shimFile(), Lanes: []Lane{{Cpuset: "0"}, {Cpuset: "1"}},
-		BuildWallFactor: 10, Log: slog.New(slog.NewTextHandler(g.log, nil)),
+		BuildWallFactor: wallFactor(t), Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -1,3 +1,5 @@
+//go:build !guest
+
 package sandbox
 
 import (
@@ -14,20 +16,6 @@ import (
 	"github.com/evalhost/evalhost/services/internal/verdict"
 	"github.com/evalhost/evalhost/shim/wire"
 )
-
-// sink keeps what it gets and settles at a number of bytes; zero for never.
-type sink struct {
-	mu  sync.Mutex
-	got []byte
-	at  int
-}
-
-func (s *sink) Write(p []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.got = append(s.got, p...)
-	return s.at > 0 && len(s.got) >= s.at
-}
 
 // plain describes an ordinary batch run into a sink.
 func (l *lab) plain(into Sink) Run {

@@ -1,6 +1,6 @@
 /*
- * The test program of the sandbox's guest suite: many behaviours in one file, chosen by the first argument. It is built
- * once, statically, and injected as a program without a build.
+ * The test program of the sandbox's guest suite: many behaviours in one file, done one after the other as the arguments
+ * name them, so that one container shows many things. It is built once, statically, and injected without a build.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -16,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static double number(int argc, char **argv, int i) { return i < argc ? atof(argv[i]) : 0; }
-
 static void nap(double seconds) {
 	struct timespec t = {(time_t)seconds, (long)((seconds - (long)seconds) * 1e9)};
 	while (nanosleep(&t, &t) != 0 && errno == EINTR)
@@ -32,6 +30,7 @@ static double used(void) {
 
 static void burn(double seconds) {
 	volatile unsigned long x = 0;
+	seconds += used();
 	while (used() < seconds)
 		for (int i = 0; i < 100000; i++)
 			x += i;
@@ -114,24 +113,27 @@ static void forge(void) {
 			all(fd, line, sizeof line - 1);
 		}
 	}
+	fflush(stdout);
 }
 
 /* How many processes there can be besides this one. */
 static void count(void) {
+	static pid_t child[1000];
 	int n = 0;
-	for (;; n++) {
-		pid_t p = fork();
-		if (p < 0)
+	for (; n < 1000; n++) {
+		child[n] = fork();
+		if (child[n] < 0)
 			break;
-		if (p == 0)
+		if (child[n] == 0)
 			for (;;)
 				pause();
-		if (n > 1000)
-			break;
 	}
-	printf("%d\n", n);
+	printf("processes: %d\n", n);
 	fflush(stdout);
-	kill(0, SIGKILL);
+	for (int i = 0; i < n; i++) {
+		kill(child[i], SIGKILL);
+		waitpid(child[i], NULL, 0);
+	}
 }
 
 static void list(const char *dir) {
@@ -161,7 +163,7 @@ static void inode(const char *path) {
 
 /* What there is to see and to write to. */
 static void look(void) {
-	static const char *const dirs[] = {"/in", "/program", "/aj-out", "/aj/cgroup", "/sys/fs/cgroup", "/answers", "/src", "/out", "/work"};
+	static const char *const dirs[] = {"/in", "/program", "/aj-out", "/aj/cgroup", "/sys/fs/cgroup", "/answers", "/src", "/out", "/work", "/dev/shm"};
 	static const char *const files[] = {"/oops",	   "/in/oops",	  "/in/1a.in",	    "/in/1a.out",	       "/program/actor",
 					    "/aj-out/oops", "/work/oops",  "/tmp/oops",	    "/usr/local/bin/aj-shim", "/aj/cgroup/cgroup.procs",
 					    "/etc/oops",	    "/dev/oops",   "/dev/shm/oops"};
@@ -248,21 +250,17 @@ static int player(void) {
 	return 0;
 }
 
-int main(int argc, char **argv) {
-	const char *verb = argc > 1 ? argv[1] : "";
-	double x = number(argc, argv, 2);
+/* Does one thing; returns how many arguments it took besides its name. */
+static int act(const char *verb, double x) {
 #define IS(name) (strcmp(verb, name) == 0)
-	if (strncmp(verb, "check-", 6) == 0)
-		return checker(verb, argc, argv);
-	if (IS("interact"))
-		return interactor(argc, argv);
-	if (IS("play"))
-		return player();
 	if (IS("exit"))
-		return (int)x;
+		exit((int)x);
 	if (IS("spin"))
 		for (;;)
 			;
+	if (IS("bomb"))
+		for (;;)
+			fork();
 	if (IS("flood") || IS("token")) {
 		static char piece[65536];
 		memset(piece, 'a', sizeof piece);
@@ -278,48 +276,68 @@ int main(int argc, char **argv) {
 		all(1, p, n);
 		_exit(0);
 	}
-	if (IS("copy"))
-		copy(0, 1);
-	if (IS("again")) { /* the input can be read twice */
-		copy(0, 1);
-		lseek(0, 0, SEEK_SET);
-		copy(0, 1);
-	}
-	if (IS("sleep"))
-		nap(x);
-	if (IS("burn"))
-		burn(x);
-	if (IS("touch"))
-		touch(x);
-	if (IS("shm"))
-		shm(x);
 	if (IS("child")) { /* the child is killed, and its parent ends well */
 		if (fork() == 0) {
 			touch(x);
 			_exit(0);
 		}
 		wait(NULL);
+		return 1;
+	}
+	if (IS("copy")) {
+		copy(0, 1);
+		return 0;
+	}
+	if (IS("again")) {
+		lseek(0, 0, SEEK_SET);
 		return 0;
 	}
 	if (IS("close")) {
-		all(1, "early\n", 6);
 		close(1);
-		nap(x);
-		return 9;
+		return 0;
 	}
-	if (IS("orphan"))
-		orphan(x);
-	if (IS("escape"))
+	if (IS("escape")) {
 		escape();
-	if (IS("forge"))
+		return 0;
+	}
+	if (IS("forge")) {
 		forge();
-	if (IS("count"))
+		return 0;
+	}
+	if (IS("count")) {
 		count();
-	if (IS("bomb"))
-		for (;;)
-			fork();
-	if (IS("look"))
+		return 0;
+	}
+	if (IS("look")) {
 		look();
+		return 0;
+	}
+	if (IS("sleep"))
+		nap(x);
+	else if (IS("burn"))
+		burn(x);
+	else if (IS("touch"))
+		touch(x);
+	else if (IS("shm"))
+		shm(x);
+	else if (IS("orphan"))
+		orphan(x);
+	else
+		exit(66);
+	return 1;
+}
+
+int main(int argc, char **argv) {
+	const char *first = argc > 1 ? argv[1] : "";
+	if (strncmp(first, "check-", 6) == 0)
+		return checker(first, argc, argv);
+	if (strcmp(first, "interact") == 0)
+		return interactor(argc, argv);
+	if (strcmp(first, "play") == 0)
+		return player();
+	for (int i = 1; i < argc; i++)
+		i += act(argv[i], i + 1 < argc ? atof(argv[i + 1]) : 0);
+	fflush(stdout);
 	all(1, "done\n", 5);
 	return 0;
 }
