@@ -4,6 +4,17 @@
 //
 // The contract is the one of AlgoJudge's `aj-shim1`, so that either side can be exchanged with AlgoJudge's.
 //
+// What a judged container needs for the shim to do its work. Where something is missing that the shim can see, it
+// refuses to run the program:
+//
+//   - user 0:0, all capabilities dropped but SETUID and SETGID, Docker's own seccomp profile, no-new-privileges;
+//   - the host's cgroup namespace, and the run's home mounted read-write on CgroupPath: the cgroup that is the container's
+//     CgroupParent, whatever the runtime puts in between;
+//   - the shim itself on ShimPath, and what it opens as root (input, output, report) owned by root: without
+//     CAP_DAC_OVERRIDE, ownership is all it has;
+//   - a memory limit some 64 MiB above the submission's, PidsLimitContainer, and no swap;
+//   - Yama's ptrace_scope below 2 on the host, and a kernel of 5.19 or later.
+//
 // The package imports nothing of this project and very little of the standard library: everything it imports becomes
 // part of the shim's start, which is repeated for every test. That is why making a nonce lives in its own package.
 package wire
@@ -64,7 +75,7 @@ const Nobody = 65534
 
 // How many processes there are room for (docs/decisions). The shim is a Go program and has threads of its own, which the
 // kernel counts like processes; so the container's limit has room for them, and the submission's own limit stands on
-// its box. 32 leaves the shim 17 tasks; it was seen to use at most 8.
+// its box. 32 leaves the shim 17 tasks; it was seen to use at most 7.
 const (
 	// PidsLimitContainer is HostConfig.PidsLimit of a judged container.
 	PidsLimitContainer = 32
