@@ -130,10 +130,11 @@ let
       compile() { # NAME DIRECTORY
         go test -c -tags guest -o "built/suites/$1.test" "./$2"
         mkdir -p "built/programs/$1"
-        for source in "$2"/testdata/*.c; do
-          if [ -e "$source" ]; then
-            $CC -O2 -Wall -static -pthread -o "built/programs/$1/$(basename "$source" .c)" "$source"
-          fi
+        for source in "$2"/testdata/programs/*; do
+          case "$source" in
+            *.c) $CC -O2 -static -pthread -o "built/programs/$1/$(basename "$source" .c)" "$source" ;;
+            *.cpp) $CXX -O2 -static -pthread -o "built/programs/$1/$(basename "$source" .cpp)" "$source" ;;
+          esac
         done
       }
     ''

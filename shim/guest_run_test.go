@@ -58,9 +58,19 @@ func programs(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("EVALHOST_TEST_PROGRAMS")
 	if dir == "" {
-		t.Fatal("EVALHOST_TEST_PROGRAMS names no directory; testdata/build.sh fills one")
+		t.Fatal("EVALHOST_TEST_PROGRAMS names no directory; it holds the programs of testdata/programs, built statically")
 	}
 	return dir
+}
+
+// builtShim is the shim under test, as it ships.
+func builtShim(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("EVALHOST_TEST_SHIM")
+	if path == "" {
+		t.Fatal("EVALHOST_TEST_SHIM does not name the shim")
+	}
+	return path
 }
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {
@@ -83,7 +93,7 @@ func (o order) begin(t *testing.T, on where) *run {
 	for _, sub := range []string{"out", "in", "program"} {
 		must(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	copyFile(t, filepath.Join(programs(t), "aj-shim"), r.path("aj-shim"), 0o500)
+	copyFile(t, builtShim(t), r.path("aj-shim"), 0o500)
 	if o.program != "" {
 		copyFile(t, filepath.Join(programs(t), o.program), r.path("program/"+o.program), 0o755)
 	}

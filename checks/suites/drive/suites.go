@@ -33,7 +33,7 @@ func guestEnv(g *guest.Guest) []string {
 	return nil
 }
 
-// suite is a package whose tests carry the build tag "guest". Its testdata/programs/*.c are compiled
+// suite is a package whose tests carry the build tag "guest". Its programs under testdata/programs are compiled
 // here, statically, and pushed.
 type suite struct {
 	name string
@@ -169,13 +169,15 @@ func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
 		if err := os.MkdirAll(programs, 0o755); err != nil {
 			return err
 		}
-		sources, err := filepath.Glob(filepath.Join(s.pkg, "testdata", "programs", "*.c"))
-		if err != nil {
-			return err
-		}
-		for _, src := range sources {
-			program := filepath.Join(programs, strings.TrimSuffix(filepath.Base(src), ".c"))
-			errs = append(errs, d.command(ctx, nil, "gcc", "-O2", "-Wall", "-static", "-pthread", "-o", program, src))
+		for ending, compiler := range map[string]string{".c": "gcc", ".cpp": "g++"} {
+			sources, err := filepath.Glob(filepath.Join(s.pkg, "testdata", "programs", "*"+ending))
+			if err != nil {
+				return err
+			}
+			for _, src := range sources {
+				program := filepath.Join(programs, strings.TrimSuffix(filepath.Base(src), ending))
+				errs = append(errs, d.command(ctx, nil, compiler, "-O2", "-static", "-pthread", "-o", program, src))
+			}
 		}
 	}
 	return errors.Join(errs...)
