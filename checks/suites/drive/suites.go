@@ -40,6 +40,8 @@ type suite struct {
 	pkg  string // directory in the tree
 	// on lists the variants it runs on.
 	on []string
+	// tests are the names of those that only the build tag brings; the others ran without a guest already.
+	tests []string
 }
 
 // testVariants are the hosts that every suite is run on, as far as it says so.
@@ -47,9 +49,9 @@ var testVariants = []string{"systemd", "cgroupfs"}
 
 // suites in the order in which they run.
 var suites = []suite{
-	{"shim", "shim", []string{"systemd", "cgroupfs"}},
-	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}},
-	{"judging", "checks/suites/judging", []string{"systemd"}},
+	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
+	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}, nil},
+	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
 }
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
@@ -131,8 +133,11 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 	read := make(chan error, 1)
 	go func() { read <- t.read(events, d.out) }()
 	result, execErr := g.Exec(ctx, guest.Cmd{
-		Args: []string{path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=40m"},
-		Dir:  guestSuites,
+		Args: []string{
+			path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=40m",
+			"-test.run=^(" + strings.Join(s.tests, "|") + ")$",
+		},
+		Dir: guestSuites,
 		Env: append(guestEnv(g),
 			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
@@ -162,7 +167,12 @@ func (d *drive) binaries(ctx context.Context, dir string) error {
 // compile builds the suites' test binaries and the programs under attack.
 func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
 	var errs []error
-	for _, s := range wanted {
+	for i, s := range wanted {
+		var err error
+		if wanted[i].tests, err = d.taggedTests(ctx, s); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		out := filepath.Join(dir, "suites", s.name+".test")
 		errs = append(errs, d.command(ctx, []string{"CGO_ENABLED=0"}, "go", "test", "-c", "-trimpath", "-tags", "guest", "-o", out, "./"+s.pkg))
 		programs := filepath.Join(dir, "programs", s.name)
@@ -181,6 +191,28 @@ func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// taggedTests names the tests of a suite that exist only with the build tag. A suite without one is an error: it would
+// pass by running nothing.
+func (d *drive) taggedTests(ctx context.Context, s suite) ([]string, error) {
+	list := func(tags string) ([]string, error) {
+		words, err := d.output(ctx, "go", "test", "-tags", tags, "-list", "^Test", "./"+s.pkg)
+		return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, "Test") }), err
+	}
+	all, err := list("guest")
+	if err != nil {
+		return nil, err
+	}
+	untagged, err := list("")
+	if err != nil {
+		return nil, err
+	}
+	tests := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(untagged, name) })
+	if len(tests) == 0 {
+		return nil, fmt.Errorf("suite %s has no test for the guest in %s", s.name, s.pkg)
+	}
+	return tests, nil
 }
 
 // pushAll puts binaries, suites, programs and examples into the guest.
