@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -93,6 +94,24 @@ func (h *Home) BoxPeak(box string) *verdict.Bytes {
 		}
 	}
 	return nil
+}
+
+// Procs lists the processes in the home, by their numbers in this process's namespace.
+func (h *Home) Procs() []int {
+	var pids []int
+	_ = filepath.WalkDir(h.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return nil // it went while we looked
+		}
+		content, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for _, word := range strings.Fields(string(content)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
+	return pids
 }
 
 // Close removes the home. The container must have been removed before. Safe to call twice.

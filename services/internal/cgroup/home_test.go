@@ -123,6 +123,21 @@ func TestThePeakOfTheBoxIsFoundUnderEitherRuntime(t *testing.T) {
 	}
 }
 
+func TestTheProcessesOfAHomeAreThoseOfItsWholeTree(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"cgroup.procs": ""})
+	write(t, filepath.Join(dir, "docker-1.scope"), map[string]string{"cgroup.procs": "12\n7\n"})
+	write(t, filepath.Join(dir, "docker-1.scope", "box"), map[string]string{"cgroup.procs": "99\n"})
+	got := (&Home{Dir: dir}).Procs()
+	slices.Sort(got)
+	if !slices.Equal(got, []int{7, 12, 99}) {
+		t.Errorf("Procs = %v", got)
+	}
+	if got := (&Home{Dir: filepath.Join(dir, "gone")}).Procs(); got != nil {
+		t.Errorf("of a home that is gone: %v", got)
+	}
+}
+
 func TestAKernelWithoutCgroupKillSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	if err := (&Home{Dir: dir}).Kill(); !errors.Is(err, fs.ErrNotExist) {

@@ -148,7 +148,8 @@ func TestASweepFindsWhatADeadOwnerLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := buildProfile(step{run: run, instance: instance, image: img, home: home}, []string{"/bin/sleep", "3600"}, scratch(), scratch())
+		spec := buildProfile(step{run: run, instance: instance, image: img, home: home}, nil, scratch(), scratch())
+		spec.Argv = []string{"/bin/sleep", "3600"}
 		if id, err = g.eng.Create(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (b *beside) start(ctx context.Context) (err error) {
 // prepareJudge makes the judge's channels and container, and does not start it.
 func (p *Prepared) prepareJudge(ctx context.Context, cpuset string) (*beside, error) {
 	judge := *p.run.Judge
-	b := &beside{judge: judge, queue: newQueue(), bound: plus(DeadlinesFor(p.run.Limits.Time).Cap, judgeClock)}
+	b := &beside{judge: judge, queue: newQueue(), bound: plus(DeadlinesFor(p.run.Limits.Time).Cap, p.job.box.clock)}
 	var err error
 	if b.dir, err = p.job.mkdir(filepath.Base(p.dir), "beside"); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (b *beside) wait(ctx context.Context, ended <-chan struct{}) (Stop, error) 
 		case <-b.c.ending.done:
 			return b.c.finish(ctx)
 		case <-ended:
-			timer := time.NewTimer(judgeClock)
+			timer := time.NewTimer(b.c.box.clock)
 			defer timer.Stop()
 			clock, ended = timer.C, nil
 		case <-clock:

@@ -320,6 +320,54 @@ func TestAnInteractorsAnswerIsBounded(t *testing.T) {
 	}
 }
 
+func TestTheJudgesClockBeginsAtTheSubmissionsEnd(t *testing.T) {
+	l := newLab(t, &fakeDaemon{
+		judged: underShim(func(_ context.Context, _ *box, _, out *os.File) int {
+			time.Sleep(500 * ms) // longer than the judge's whole clock
+			out.WriteString("late")
+			return 0
+		}),
+		other: checker(func(ctx context.Context, c *box, path string) int {
+			c.say(false, "OK\n"+string(readingAll(ctx, path)))
+			return 0
+		}),
+	})
+	l.box.clock = 250 * ms
+	o, err := l.judge(l.judgedBy(Checker))
+	if err != nil || o.Judge.Stop != OnItsOwn || string(o.Judge.Answer) != "OK\nlate" {
+		t.Errorf("judge %v said %q, %v", o.Judge.Stop, o.Judge.Answer, err)
+	}
+}
+
+func TestAJudgeThatDoesNotEndIsStoppedByItsClock(t *testing.T) {
+	for _, kind := range []JudgeKind{Checker, Interactor} {
+		l := newLab(t, &fakeDaemon{
+			judged: underShim(func(_ context.Context, _ *box, _, out *os.File) int {
+				// The end of the output is the submission's end for its judge, whatever the program does then.
+				out.Close()
+				time.Sleep(400 * ms)
+				return 0
+			}),
+			other: func(ctx context.Context, _ *box) int {
+				<-ctx.Done()
+				return 0
+			},
+		})
+		l.box.clock = 100 * ms
+		r := l.judgedBy(kind)
+		if kind == Interactor { // its program never opens its channels, and the submission waits for its input
+			r.Limits.Time = ms
+		}
+		o, err := l.judge(r)
+		if err != nil || o.Judge.Stop != WallClock {
+			t.Errorf("%v: judge %+v, %v", kind, o.Judge, err)
+		}
+		if kind == Checker && (o.Stop != OnItsOwn || o.Judge.Wall > o.Wall) {
+			t.Errorf("the submission %v after %v, its judge after %v", o.Stop, o.Wall, o.Judge.Wall)
+		}
+	}
+}
+
 func TestAGivenUpRunLeavesNoJudgeBehind(t *testing.T) {
 	for _, kind := range []JudgeKind{Checker, Interactor} {
 		hang := func(ctx context.Context, _ *box) int {

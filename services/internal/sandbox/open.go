@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
@@ -74,7 +75,8 @@ type Sandbox struct {
 	log    *slog.Logger
 	dir    string // this instance's scratch
 	lanes  []chan struct{}
-	cap    verdict.Bytes // outputCap; the tests have less patience
+	cap    verdict.Bytes // outputCap; the tests of this package have less patience
+	clock  time.Duration // judgeClock; the same
 
 	mu     sync.Mutex
 	images map[string]engine.Image
@@ -136,6 +138,7 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 		dir:    filepath.Join(cfg.Scratch, cgroup.Safe(cfg.Instance)),
 		images: map[string]engine.Image{},
 		cap:    outputCap,
+		clock:  judgeClock,
 	}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, make(chan struct{}, 1))
@@ -178,7 +181,15 @@ func (s *Sandbox) proveExec(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, probe, "--features").CombinedOutput()
+	var out []byte
+	var err error
+	for {
+		// A child that another goroutine is just starting may hold the copy's descriptor until it executes its program.
+		if out, err = exec.CommandContext(ctx, probe, "--features").CombinedOutput(); !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return fmt.Errorf("sandbox: executing a copy of the shim as %s: %w; programs are run from this directory, so its "+

@@ -106,6 +106,7 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	if err := p.sub.start(ctx, DeadlinesFor(r.Limits.Time).Cap); err != nil {
 		return nil, err
 	}
+	p.sub.awaitBarrier(ctx)
 	return p, nil
 }
 
