@@ -1,6 +1,7 @@
 # Targets a newcomer needs: demo, test. The others serve whoever works on the tree.
-DRIVE = go run ./checks/suites/drive
-GUEST = go run ./checks/guest/cmd/guest
+# The programs are built and then become the recipe's own process: `go run` would pass no SIGTERM on, and a guest would stay up.
+DRIVE = go build -o bin/drive ./checks/suites/drive && exec bin/drive
+GUEST = go build -o bin/guest ./checks/guest/cmd/guest && exec bin/guest
 RELEASE = CGO_ENABLED=0 go build -trimpath
 
 .PHONY: help demo test quick soak guest bench fmt lint build

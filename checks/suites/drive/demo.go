@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/evalhost/evalhost/checks/guest"
+	"github.com/evalhost/evalhost/checks/guest/inside"
 )
 
 // demoPackages are the examples whose labelled solutions the demo judges.
@@ -26,12 +30,15 @@ func (d *drive) demo(ctx context.Context) int {
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "bin")
 	if d.step("build the binaries", func() error { return d.binaries(ctx, bin) }) {
-		check := d.prepare(ctx, nil, filepath.Join(bin, "evalhost"), "check")
-		if check.Run() == nil {
+		fit, err := d.fitHere(ctx, bin)
+		switch {
+		case err != nil:
+			fmt.Fprintln(d.out, "FAILED demo:", err)
+		case fit:
 			fmt.Fprintln(d.out, "This machine passes `evalhost check`: judging here.")
 			code = d.demoHere(ctx, bin)
-		} else {
-			fmt.Fprintln(d.out, "This machine does not pass `evalhost check` (run it to see why): judging in the guest.")
+		default:
+			fmt.Fprintln(d.out, "This machine does not pass `evalhost check` (make build && bin/evalhost check says why): judging in the guest.")
 			code = d.demoInGuest(ctx, bin)
 		}
 	}
@@ -45,13 +52,39 @@ func (d *drive) demo(ctx context.Context) int {
 	return code
 }
 
+// unfit is the exit status by which `evalhost check` says that a host cannot judge.
+const unfit = 4
+
+// fitHere asks `evalhost check` about this machine. Any answer but fit and unfit is an error.
+func (d *drive) fitHere(ctx context.Context, bin string) (bool, error) {
+	check := d.product(ctx, bin, "check")
+	said, err := check.CombinedOutput()
+	if err == nil {
+		return true, nil
+	}
+	if check.ProcessState != nil && check.ProcessState.ExitCode() == unfit {
+		return false, nil
+	}
+	return false, fmt.Errorf("evalhost check: %w\n%s", err, said)
+}
+
+// product prepares the evalhost command on this machine, without the settings of the checks, which it does not know.
+func (d *drive) product(ctx context.Context, bin string, args ...string) *exec.Cmd {
+	cmd := d.prepare(ctx, nil, filepath.Join(bin, "evalhost"), args...)
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{"EVALHOST_CACHE", "EVALHOST_NIXEVAL", inside.Override}, name)
+	})
+	return cmd
+}
+
 func (d *drive) demoHere(ctx context.Context, bin string) (code int) {
 	args := []string{"verify"}
 	for _, p := range demoPackages {
 		args = append(args, filepath.Join("examples", p))
 	}
 	d.step("judge", func() error {
-		cmd := d.prepare(ctx, nil, filepath.Join(bin, "evalhost"), args...)
+		cmd := d.product(ctx, bin, args...)
 		cmd.Stdout, cmd.Stderr = d.out, os.Stderr
 		err := cmd.Run()
 		code = 1
@@ -73,7 +106,7 @@ func (d *drive) demoInGuest(ctx context.Context, bin string) (code int) {
 	}()
 	up := d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) &&
 		d.step("bring up the guest", func() (err error) {
-			g, err = guest.Up(ctx, guest.Options{Name: "demo", Log: d.out})
+			g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("demo-%d", os.Getpid()), Log: d.out})
 			return err
 		}) &&
 		d.step("push the binaries and examples", func() error {

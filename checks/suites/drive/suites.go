@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -56,11 +57,13 @@ var suites = []suite{
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
 func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
-	var wanted []suite
-	for _, s := range suites {
-		if len(names) == 0 || slices.Contains(names, s.name) {
-			wanted = append(wanted, s)
-		}
+	wanted, err := choose(names)
+	if err != nil {
+		d.step("suites", func() error { return err })
+		return
+	}
+	if !d.step("tools", func() error { return d.needTools(ctx) }) {
+		return
 	}
 	dir, err := os.MkdirTemp("", "evalhost-suites-")
 	if err != nil {
@@ -82,6 +85,39 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	}
 }
 
+// choose finds suites by name; without a name, all of them.
+func choose(names []string) ([]suite, error) {
+	var wanted []suite
+	for _, s := range suites {
+		if len(names) == 0 || slices.Contains(names, s.name) {
+			wanted = append(wanted, s)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(suites, func(s suite) bool { return s.name == name }) {
+			return nil, fmt.Errorf("there is no suite %q", name)
+		}
+	}
+	return wanted, nil
+}
+
+// needTools installs the compilers that the programs under attack are built with, where they are missing.
+func (d *drive) needTools(ctx context.Context) error {
+	missing := false
+	for _, tool := range []string{"gcc", "g++"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = true
+		}
+	}
+	if !missing {
+		return nil
+	}
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	return errors.Join(
+		d.command(ctx, env, "apt-get", "update", "--quiet"),
+		d.command(ctx, env, "apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "gcc", "g++", "libc6-dev"))
+}
+
 // onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened.
 func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
@@ -97,7 +133,7 @@ func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []sui
 		}
 	}()
 	if !d.step("bring up the "+variant+" guest", func() (err error) {
-		g, err = guest.Up(ctx, guest.Options{Name: "suites", Variant: variant, Log: d.out})
+		g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d", os.Getpid()), Variant: variant, Log: d.out})
 		return err
 	}) {
 		return

@@ -58,6 +58,9 @@ func (t *tally) read(r io.Reader, w io.Writer) error {
 			return fmt.Errorf("read the events of suite %s: %w", t.name, err)
 		}
 	}
+	if t.passed+t.failed == 0 {
+		t.fail("(no test passed or failed)", w)
+	}
 	for pkg := range t.seen {
 		if !t.ended[pkg] {
 			t.fail(pkg+" (ended without a result)", w)
@@ -85,8 +88,6 @@ func (t *tally) line(line string, w io.Writer) {
 		b.WriteString(e.Output)
 	case "build-output":
 		fmt.Fprint(w, e.Output)
-	case "build-fail":
-		t.fail(e.Package+" (does not build)", w)
 	case "pass", "fail", "skip":
 		t.result(e, key, w)
 	}

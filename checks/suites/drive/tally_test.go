@@ -46,7 +46,8 @@ func TestAPackageThatDiesOrDoesNotBuildIsAFailure(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"it died between tests":    {`{"Action":"start","Package":"p"}`, `{"Action":"pass","Package":"p","Test":"TestA"}`, `{"Action":"fail","Package":"p"}`},
 		"the stream ended early":   {`{"Action":"start","Package":"p"}`, `{"Action":"pass","Package":"p","Test":"TestA"}`},
-		"it does not build":        {`{"Action":"build-fail","Package":"p"}`},
+		"it does not build":        {`{"ImportPath":"p [p.test]","Action":"build-output","Output":"x"}`, `{"ImportPath":"p [p.test]","Action":"build-fail"}`, `{"Action":"start","Package":"p"}`, `{"Action":"fail","Package":"p","FailedBuild":"p [p.test]"}`},
+		"nothing was run":          {`{"Action":"start","Package":"p"}`, `{"Action":"pass","Package":"p"}`},
 		"a package without a test": {`{"Action":"start","Package":"p"}`, `{"Action":"fail","Package":"p"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
