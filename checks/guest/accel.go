@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -20,8 +21,13 @@ const kvmProbe = 8 * time.Second
 // chooseAccel says how the guest's processors are run, decided by booting: /dev/kvm can be there, open and accept a machine,
 // and still not run it. The answer is kept until this machine restarts.
 func chooseAccel(ctx context.Context, b *built, log io.Writer) (string, error) {
+	version, err := command{args: append(loader(b.qemu, "qemu-system-x86_64"), "--version")}.run(ctx)
+	if err != nil {
+		return "", err
+	}
+	version, _, _ = strings.Cut(strings.TrimSpace(version), "\n")
 	if _, err := os.Stat("/dev/kvm"); err != nil {
-		fmt.Fprintln(log, "guest: this machine has no /dev/kvm: the guest's processors are emulated, several times slower")
+		fmt.Fprintf(log, "guest: %s; this machine has no /dev/kvm, so the guest's processors are emulated, several times slower\n", version)
 		return tcg, nil
 	}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -41,10 +47,10 @@ func chooseAccel(ctx context.Context, b *built, log io.Writer) (string, error) {
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		fmt.Fprintf(log, "guest: /dev/kvm is there and does not run a guest (%v): its processors are emulated, several times slower\n", err)
+		fmt.Fprintf(log, "guest: %s; /dev/kvm is there and does not run a guest (%v), so its processors are emulated, several times slower\n", version, err)
 		accel = tcg
 	} else {
-		fmt.Fprintln(log, "guest: its processors are run by KVM")
+		fmt.Fprintf(log, "guest: %s; the guest's processors are run by KVM\n", version)
 	}
 	return accel, os.WriteFile(memo, []byte(accel), 0o644)
 }

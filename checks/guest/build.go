@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/evalhost/evalhost/langimages"
 )
 
-const suite = "trixie"
+// The distribution's releases: the guest's own, and the one that still has Docker 20.10.
+const (
+	suite    = "trixie"
+	oldSuite = "bookworm"
+)
 
 // Packages of the trees the build unpacks. The QEMU tree also carries the Docker that fills the guest's image store.
 var (
@@ -27,8 +30,9 @@ var (
 	}
 	basePackages = []string{
 		"systemd", "systemd-sysv", "dbus", "udev", "docker.io", "docker-cli", "containerd", "runc", "crun", "apparmor", "nftables",
-		"linux-image-cloud-amd64", "iproute2", "procps", "psmisc", "kmod", "util-linux", "e2fsprogs", "busybox-static", "ca-certificates",
+		"linux-image-cloud-amd64", "iproute2", "procps", "psmisc", "kmod", "util-linux", "mount", "passwd", "e2fsprogs", "busybox-static",
 	}
+	oldPackages = []string{"docker.io", "containerd", "runc"}
 )
 
 // built is where the results of a build are.
@@ -83,7 +87,16 @@ func plan(root, cache string) (*built, []*stage, error) {
 		return nil, nil, err
 	}
 	store.make = func(ctx context.Context, dir string) error { return makeStore(ctx, root, dir, qemu, images) }
-	disk := &stage{name: "disk", needs: []*stage{base, store}}
+	tests := images[len(images)-1]
+	old := &stage{name: "docker20", needs: []*stage{tests}}
+	if old.key, err = key("docker20", old.needs, func(k *keyHash) {
+		k.value("packages", strings.Join(oldPackages, " "))
+		k.files(root, "checks/guest/build/tree.sh", "checks/guest/build/docker20.sh", "checks/guest/build/import.sh")
+	}); err != nil {
+		return nil, nil, err
+	}
+	old.make = func(ctx context.Context, dir string) error { return makeOldDocker(ctx, root, dir, tests) }
+	disk := &stage{name: "disk", needs: []*stage{base, store, old}}
 	if disk.key, err = key("disk", disk.needs, func(k *keyHash) {
 		k.value("go", runtime.Version())
 		k.value("layout", diskLayout)
@@ -91,8 +104,9 @@ func plan(root, cache string) (*built, []*stage, error) {
 	}); err != nil {
 		return nil, nil, err
 	}
-	disk.make = func(ctx context.Context, dir string) error { return makeDisk(ctx, root, dir, base, store) }
-	stages := slices.Concat([]*stage{base, qemu}, images, []*stage{store, disk})
+	disk.make = func(ctx context.Context, dir string) error { return makeDisk(ctx, root, dir, base, store, old) }
+	// In this order when there is a choice: what takes longest first.
+	stages := slices.Concat([]*stage{base, qemu}, images, []*stage{old, store, disk})
 	if err := place(cache, stages); err != nil {
 		return nil, nil, err
 	}
@@ -101,14 +115,17 @@ func plan(root, cache string) (*built, []*stage, error) {
 	}, stages, nil
 }
 
-// imageStages are the language images, largest first, and the two images for tests.
+// imageOrder is by how long an image takes to build.
+var imageOrder = map[string]int{"clang": 1, "gcc": 2, "pypy": 3, "cpython": 4}
+
+// imageStages are the language images, those that take longest first, and the two images for tests, last.
 func imageStages(root string, qemu *stage, key func(string, []*stage, func(*keyHash)) (string, error)) ([]*stage, error) {
 	spec, err := readDebianImages(root)
 	if err != nil {
 		return nil, err
 	}
 	order := slices.SortedFunc(maps.Keys(spec.Images), func(a, b string) int {
-		return strings.Compare(b, a)
+		return cmp.Or(cmp.Compare(imageOrder[a], imageOrder[b]), cmp.Compare(a, b))
 	})
 	var stages []*stage
 	for _, name := range order {
@@ -160,106 +177,6 @@ func finishImage(dir, name, layer, reference string, config imageConfig) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, name+".json"), data, 0o644)
-}
-
-// makeStore loads every image into a new Docker data directory and compares what the daemon shows with what was built.
-func makeStore(ctx context.Context, root, dir string, qemu *stage, images []*stage) error {
-	archives := filepath.Join(dir, "archives")
-	data := filepath.Join(dir, "docker")
-	for _, d := range []string{archives, data} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			return err
-		}
-	}
-	manifest := langimages.Manifest{Version: 1, Images: map[string]langimages.Built{}}
-	all := map[string]langimages.Built{}
-	for _, s := range images {
-		files, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), ".json")
-			var image langimages.Built
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal(raw, &image); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			all[image.Reference] = image
-			if strings.HasPrefix(image.Reference, "evalhost/lang-") {
-				manifest.Images[name] = image
-			}
-			if err := os.Link(filepath.Join(s.dir, name+".tar"), filepath.Join(archives, name+".tar")); err != nil {
-				return err
-			}
-		}
-	}
-	cmd := command{
-		args:  []string{"sh", filepath.Join(root, "checks/guest/build/import.sh"), filepath.Join(qemu.dir, "root"), data, archives},
-		alone: true,
-	}
-	inspected, err := cmd.run(ctx)
-	if err != nil {
-		return err
-	}
-	if err := compareStore(inspected, all); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(manifest, "", "  ")
-	if err != nil {
-		return err
-	}
-	if _, err := langimages.ParseManifest(text); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "images.json"), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.RemoveAll(archives)
-}
-
-// compareStore checks the answer of "docker image inspect" against what was built.
-func compareStore(inspected string, want map[string]langimages.Built) error {
-	var images []struct {
-		RepoTags []string
-		RootFS   struct{ Layers []string }
-		Config   struct {
-			User, WorkingDir     string
-			Env, Entrypoint, Cmd []string
-			Volumes              map[string]struct{}
-			Healthcheck          *struct{ Test []string }
-		}
-	}
-	if err := json.Unmarshal([]byte(inspected), &images); err != nil {
-		return fmt.Errorf("docker image inspect: %w", err)
-	}
-	seen := 0
-	for _, image := range images {
-		got := langimages.Identity{Layers: image.RootFS.Layers, Config: langimages.IdentityConfig{
-			User: image.Config.User, Env: image.Config.Env, Entrypoint: image.Config.Entrypoint, Cmd: image.Config.Cmd,
-			WorkingDir: image.Config.WorkingDir, Volumes: slices.Collect(maps.Keys(image.Config.Volumes)),
-		}}
-		if image.Config.Healthcheck != nil {
-			got.Config.Healthcheck = image.Config.Healthcheck.Test
-		}
-		for _, tag := range image.RepoTags {
-			expected, ok := want[tag]
-			if !ok {
-				return fmt.Errorf("the store holds an image %s that was not built here", tag)
-			}
-			if diff := expected.Diff(got); len(diff) > 0 {
-				return fmt.Errorf("image %s is not the one built: %s", tag, strings.Join(diff, "; "))
-			}
-			seen++
-		}
-	}
-	if seen != len(want) {
-		return fmt.Errorf("the store shows %d of the %d images loaded into it", seen, len(want))
-	}
-	return nil
 }
 
 func script(ctx context.Context, root, path string, args ...string) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // diskLayout changes whenever this file does something else with the same inputs.
-const diskLayout = "2"
+const diskLayout = "3"
 
 // diskSize is the guest's disk: sparse here, so its size costs nothing, and small enough for a test to fill.
 const diskSize = "8G"
@@ -26,20 +26,26 @@ var installed = map[string]string{
 }
 
 // makeDisk puts the guest's tree together out of links, writes this project's files into it and makes a file system of it.
-func makeDisk(ctx context.Context, root, dir string, base, store *stage) error {
+func makeDisk(ctx context.Context, root, dir string, base, store, old *stage) error {
 	tree := filepath.Join(filepath.Dir(dir), "tree") // beside the result: removed with the stage's temporary directory
 	if _, err := (command{args: []string{"cp", "-al", filepath.Join(base.dir, "root"), tree}}).run(ctx); err != nil {
 		return err
 	}
-	docker := filepath.Join(tree, "var/lib/docker")
-	if err := os.RemoveAll(docker); err != nil {
-		return err
-	}
-	if _, err := (command{args: []string{"cp", "-al", filepath.Join(store.dir, "docker"), docker}}).run(ctx); err != nil {
-		return err
-	}
-	if err := os.Chmod(docker, 0o710); err != nil {
-		return err
+	for _, part := range []struct{ from, to string }{
+		{filepath.Join(store.dir, "docker"), "var/lib/docker"},
+		{filepath.Join(old.dir, "docker"), "var/lib/docker20"},
+		{filepath.Join(old.dir, "opt"), "opt/docker20"},
+	} {
+		to := filepath.Join(tree, part.to)
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if _, err := (command{args: []string{"cp", "-al", part.from, to}}).run(ctx); err != nil {
+			return err
+		}
 	}
 	if err := installFiles(ctx, root, tree, store); err != nil {
 		return err

@@ -35,6 +35,9 @@ func newGuest(dir string, r record) *Guest { return &Guest{dir: dir, record: r} 
 // Name returns the instance's name.
 func (g *Guest) Name() string { return g.record.Name }
 
+// Ready describes the guest as it was when it was last found ready.
+func (g *Guest) Ready() wire.ReadyResult { return g.ready }
+
 // Variant returns the variant's name.
 func (g *Guest) Variant() string { return g.record.Variant }
 
@@ -98,7 +101,10 @@ func (g *Guest) connection(ctx context.Context) (*wire.Conn, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("reach the agent of the guest %s: %w (%w)", g.record.Name, context.Cause(ctx), last)
+			if cause := context.Cause(ctx); !errors.Is(last, cause) {
+				last = fmt.Errorf("%w (%w)", cause, last)
+			}
+			return nil, fmt.Errorf("reach the agent of the guest %s: %w", g.record.Name, last)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/evalhost/evalhost/checks/guest/wire"
@@ -162,6 +163,9 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	}
 	g := newGuest(dir, r)
 	if err := g.waitReady(ctx, o.Timeout); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return nil, fmt.Errorf("the guest did not become ready (it had %v): %w\nthe last lines of its console:\n%s\nQEMU said: %s",
 			o.Timeout, err, tail(filepath.Join(dir, "console.log"), 25), tail(filepath.Join(dir, "qemu.log"), 10))
 	}
@@ -191,9 +195,14 @@ func newMemory(path string) error {
 	return f.Truncate(memoryMiB << 20)
 }
 
-// overlay makes a disk that begins as backing and keeps what is written.
+// overlay makes a disk that begins as backing and keeps what is written. It names its backing relative to itself, so that a
+// cache can be moved as a whole.
 func overlay(ctx context.Context, qemu, backing, format, path string) error {
-	_, err := command{args: append(loader(qemu, "qemu-img"), "create", "-q", "-f", "qcow2", "-b", backing, "-F", format, path)}.run(ctx)
+	backing, err := filepath.Rel(filepath.Dir(path), backing)
+	if err != nil {
+		return err
+	}
+	_, err = command{args: append(loader(qemu, "qemu-img"), "create", "-q", "-f", "qcow2", "-b", backing, "-F", format, path)}.run(ctx)
 	return err
 }
 
@@ -317,6 +326,40 @@ func (g *Guest) waitReady(ctx context.Context, timeout time.Duration) error {
 	}
 	g.ready = result
 	return nil
+}
+
+// Reboot restarts the guest's system and waits until it is ready again. Its disk stays as it is.
+func (g *Guest) Reboot(ctx context.Context) error {
+	before := g.ready.Boot
+	if before == "" {
+		res, err := g.Exec(ctx, Cmd{Args: []string{"cat", "/proc/sys/kernel/random/boot_id"}})
+		if err != nil {
+			return err
+		}
+		before = strings.TrimSpace(res.Stdout)
+	}
+	if res, err := g.Exec(ctx, Cmd{Args: []string{"systemctl", "reboot", "--no-block"}}); err != nil || !res.OK() {
+		return fmt.Errorf("reboot the guest %s: %s: %w", g.record.Name, res, err)
+	}
+	deadline := time.Now().Add(DefaultBootTimeout)
+	for time.Now().Before(deadline) {
+		g.Close()
+		err := g.waitReady(ctx, time.Until(deadline))
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && g.ready.Boot != before:
+			return g.setClock(ctx)
+		case !g.record.QEMU.alive():
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond): // it has not gone down yet
+		}
+	}
+	return fmt.Errorf("the guest %s did not come back within %v of a reboot; the last lines of its console:\n%s",
+		g.record.Name, DefaultBootTimeout, tail(filepath.Join(g.dir, "console.log"), 25))
 }
 
 func (g *Guest) markReady() error {

@@ -66,6 +66,8 @@ func (m machine) args() []string {
 		"-device", "virtio-blk-pci,drive=disk0",
 		"-device", fmt.Sprintf("virtio-serial-pci,max_ports=%d", wire.Ports+2),
 		"-chardev", "file,id=console,path=console.log,append=on", "-device", "virtconsole,chardev=console",
+		// What the kernel says before it has found that console.
+		"-chardev", "file,id=early,path=console.log,append=on", "-serial", "chardev:early",
 		"-chardev", "socket,id=qmp,path=qmp.sock,server=on,wait=off", "-mon", "chardev=qmp,mode=control",
 	)
 	for i := range wire.Ports {

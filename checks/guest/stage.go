@@ -9,11 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 )
 
 // stage is one kept result of the build: a directory that holds whatever make put there.
@@ -28,56 +24,62 @@ type stage struct {
 // keepStages is how many results of one stage stay in the cache, so that two states of the tree do not rebuild each other's.
 const keepStages = 2
 
-// makeAll makes every stage that is not there yet, two at a time, each after those it needs. The caller holds the build
-// lock.
+// workers is how many stages are made at a time: they are limited by the processor more than by anything else.
+const workers = 2
+
+// makeAll makes every stage that is not there yet, each after those it needs, and in the order given where there is a
+// choice. The caller holds the build lock.
 func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) error {
 	start := time.Now()
-	slots := semaphore.NewWeighted(2)
-	group, ctx := errgroup.WithContext(ctx)
-	done := map[*stage]chan struct{}{}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		s   *stage
+		err error
+	}
+	outcomes := make(chan outcome)
+	done, begun := map[*stage]bool{}, map[*stage]time.Time{}
 	for _, s := range stages {
-		done[s] = make(chan struct{})
+		if exists(s.dir) {
+			now := time.Now()
+			_ = os.Chtimes(s.dir, now, now)
+			done[s] = true
+		}
 	}
-	var mu sync.Mutex
-	said := false
-	for _, s := range stages {
-		group.Go(func() error {
-			if exists(s.dir) {
-				now := time.Now()
-				_ = os.Chtimes(s.dir, now, now)
-				close(done[s])
-				return nil
+	missing := len(stages) - len(done)
+	running := 0
+	var failed error
+	for failed == nil && len(done) < len(stages) || running > 0 {
+		for _, s := range stages {
+			if failed != nil || running == workers {
+				break
 			}
-			for _, need := range s.needs {
-				select {
-				case <-done[need]:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
+			if _, ok := begun[s]; ok || done[s] || slices.ContainsFunc(s.needs, func(n *stage) bool { return !done[n] }) {
+				continue
 			}
-			if err := slots.Acquire(ctx, 1); err != nil {
-				return err
+			begun[s] = time.Now()
+			running++
+			go func() { outcomes <- outcome{s, s.run(ctx, cache)} }()
+		}
+		if running == 0 {
+			return errors.New("guest build: the stages need each other")
+		}
+		o := <-outcomes
+		running--
+		if o.err != nil {
+			if failed == nil {
+				failed = fmt.Errorf("guest build, stage %s: %w", o.s.name, o.err)
 			}
-			defer slots.Release(1)
-			begun := time.Now()
-			if err := s.run(ctx, cache); err != nil {
-				return fmt.Errorf("guest build, stage %s: %w", s.name, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			said = true
-			fmt.Fprintf(log, "guest build: %-14s %5.1f s  (at %.0f s)\n", s.name, time.Since(begun).Seconds(), time.Since(start).Seconds())
-			close(done[s])
-			return nil
-		})
+			cancel()
+			continue
+		}
+		done[o.s] = true
+		fmt.Fprintf(log, "guest build: %-14s %5.1f s  (at %.0f s)\n", o.s.name, time.Since(begun[o.s]).Seconds(), time.Since(start).Seconds())
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if said {
+	if failed == nil && missing > 0 {
 		fmt.Fprintf(log, "guest build: done in %.0f s\n", time.Since(start).Seconds())
 	}
-	return nil
+	return failed
 }
 
 // run makes the stage in a temporary directory and puts it in place whole.

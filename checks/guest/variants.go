@@ -27,11 +27,23 @@ var variants = map[string]Variant{
 	"systemd-runc":  {About: "runc is the default runtime"},
 	"cgroupfs-runc": {About: "the cgroupfs driver, runc is the default runtime"},
 	"legacy": {
-		About:  "cgroup v1",
+		About: "cgroup v1",
+		Append: []string{
+			"systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1", "systemd.legacy_systemd_cgroup_controller=1",
+		},
+	},
+	"hybrid": {
+		About:  "cgroup v1 for the controllers, v2 for systemd",
 		Append: []string{"systemd.unified_cgroup_hierarchy=0", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"},
 	},
 	"unconfined": {About: "Docker without its seccomp profile"},
-	"nopids":     {About: "the kernel has no pids controller", Append: []string{"cgroup_disable=pids"}},
+	"docker20": {
+		About: "Docker 20.10 with the test images, from Debian 12",
+		Append: []string{
+			"systemd.mask=docker.service", "systemd.mask=docker.socket", "systemd.mask=containerd.service", "systemd.wants=docker20.service",
+		},
+	},
+	"nopids": {About: "the kernel has no pids controller", Append: []string{"cgroup_disable=pids"}},
 }
 
 // VariantNames lists the variants.
@@ -54,7 +66,7 @@ func FindVariant(name string) (Variant, error) {
 // nothing here and cost an emulated processor dearly.
 func (v Variant) kernelCommandLine() string {
 	words := []string{
-		"console=hvc0", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "random.trust_cpu=on", "lsm=landlock,lockdown,yama,integrity,apparmor",
+		"console=hvc0", "earlyprintk=serial,ttyS0,115200", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "random.trust_cpu=on", "lsm=landlock,lockdown,yama,integrity,apparmor",
 		"systemd.tty.term.console=dumb", "systemd.firstboot=no", "evalhost.variant=" + v.Name,
 	}
 	return strings.Join(append(words, v.Append...), " ")

@@ -54,5 +54,5 @@ for compiler in $compilers; do
   echo "$line" >>"$root/etc/algojudge-toolchain"
 done
 
-tar --create --file="$layer" --directory="$root" --sort=name --mtime=@0 --numeric-owner --format=gnu --xattrs .
+tar --create --file="$layer" --directory="$root" --sort=name --mtime=@0 --numeric-owner --format=gnu .
 rm -rf "$root"

@@ -80,14 +80,14 @@ func (p *port) connected() bool {
 }
 
 // waitConnected returns when the host side is connected. A restored snapshot may come up with any state, so the state is
-// asked for once a second besides the wake-up the driver sends.
+// also asked for now and then, besides the wake-up the driver sends.
 func (p *port) waitConnected(ctx context.Context) error {
 	events := make([]unix.EpollEvent, 1)
 	for !p.connected() {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := unix.EpollWait(p.ep, events, 1000); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.EpollWait(p.ep, events, 5000); err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("epoll_wait on %s: %w", p.path, err)
 		}
 	}

@@ -69,7 +69,7 @@ func dockerVersion(ctx context.Context) (string, error) {
 			return version, nil
 		}
 		// No use in waiting for a daemon that has given up.
-		if try%10 == 0 && exec.CommandContext(ctx, "systemctl", "--quiet", "is-failed", "docker.service").Run() == nil {
+		if try%10 == 0 && exec.CommandContext(ctx, "systemctl", "--quiet", "is-failed", "docker.service", "docker20.service").Run() == nil {
 			return "", errors.New("docker.service has failed")
 		}
 		select {

@@ -21,13 +21,17 @@ func variantOf(cmdline string) string {
 var dockerEdit = map[string]func(map[string]any){
 	"systemd":       nil,
 	"systemd-runc":  func(c map[string]any) { c["default-runtime"] = "runc" },
-	"cgroupfs":      func(c map[string]any) { c["exec-opts"] = []string{"native.cgroupdriver=cgroupfs"} },
-	"cgroupfs-runc": func(c map[string]any) { cgroupfs(c); c["default-runtime"] = "runc" },
-	"legacy":        cgroupfs,
+	"cgroupfs":      cgroupfs,
+	"cgroupfs-runc": cgroupfsRunc,
+	"legacy":        cgroupfsRunc,
+	"hybrid":        cgroupfsRunc,
 	"unconfined":    func(c map[string]any) { c["seccomp-profile"] = "unconfined" },
 	"nopids":        nil,
-	"docker20":      nil, // a daemon of its own with a configuration of its own
+	"docker20":      func(c map[string]any) { c["default-runtime"] = "runc" }, // its own, it has no crun
 }
+
+// cgroupfsRunc is also for cgroup v1: crun refuses it when a v2 hierarchy is there too.
+func cgroupfsRunc(c map[string]any) { cgroupfs(c); c["default-runtime"] = "runc" }
 
 func cgroupfs(c map[string]any) { c["exec-opts"] = []string{"native.cgroupdriver=cgroupfs"} }
 

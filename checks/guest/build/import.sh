@@ -21,14 +21,14 @@ mount --bind "$archives" "$tree/run/archives"
 inside() { PATH=/usr/sbin:/usr/bin DOCKER_HOST=unix:///run/docker.sock chroot "$tree" "$@"; }
 
 inside dockerd --bridge none --iptables=false --ip6tables=false --storage-driver overlay2 --data-root /run/data \
-  --exec-root /run/docker --pidfile /run/docker.pid --host unix:///run/docker.sock --log-level warn "$@" >"$data/../dockerd.log" 2>&1 &
+  --exec-root /run/docker --pidfile /run/docker.pid --host unix:///run/docker.sock --log-level warn "$@" >"$archives/dockerd.log" 2>&1 &
 daemon=$!
 i=0
 until inside docker version >/dev/null 2>&1; do
   i=$((i + 1))
   if [ "$i" -gt 240 ] || ! kill -0 "$daemon" 2>/dev/null; then
     echo "the daemon that imports the images did not answer; it said:" >&2
-    tail -n 20 "$data/../dockerd.log" >&2
+    tail -n 20 "$archives/dockerd.log" >&2
     exit 1
   fi
   sleep 0.25
