@@ -45,6 +45,9 @@ func readBuilt(built sandbox.Built) (compiled, error) {
 	switch {
 	case built.TooLarge:
 		return compiled{log: withLine(log, "the program that was built is too large")}, nil
+	case !saysSomething(built.ExitCode):
+		return compiled{}, fmt.Errorf("the build ended with exit code %d, which no source brings about: the compiler could not be "+
+			"started, or somebody else ended its container; it said %s", built.ExitCode, shown(log))
 	case built.ExitCode != 0:
 		if strings.TrimSpace(log) == "" {
 			log = fmt.Sprintf("the compiler said nothing and ended with exit code %d\n", built.ExitCode)
@@ -54,6 +57,17 @@ func readBuilt(built sandbox.Built) (compiled, error) {
 		return compiled{}, errors.New("the compiler reported success and left no program")
 	}
 	return compiled{program: built.Program, log: log}, nil
+}
+
+// saysSomething tells the exit codes that a compiler can end with because of its source from those of the machinery: 126 and
+// 127 are a shell's words for a compiler that is not there, 137 and 143 are a kill or a stop from outside (a kill for memory
+// is told apart before). No source is executed during a build, so a source cannot cause them.
+func saysSomething(exitCode int) bool {
+	switch exitCode {
+	case 126, 127, 137, 143:
+		return false
+	}
+	return true
 }
 
 // stoppedLine says what stopped a build, after how long, and with which exit code.

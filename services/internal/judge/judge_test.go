@@ -220,6 +220,13 @@ func TestWarningsReachTheLogAlone(t *testing.T) {
 	}
 }
 
+// ended is a build that ended by itself.
+func ended(exitCode int) sandbox.Built {
+	var b sandbox.Built
+	b.Stop, b.ExitCode, b.Stderr = sandbox.OnItsOwn, exitCode, []byte("sh: gcc: not found")
+	return b
+}
+
 // Everything here must be a *Failure, and no verdict beside it.
 func TestWhatTheMachineryDidIsNoVerdict(t *testing.T) {
 	broken := errors.New("the daemon is gone")
@@ -239,6 +246,18 @@ func TestWhatTheMachineryDidIsNoVerdict(t *testing.T) {
 		{"the build left nothing", func(_ *testing.T, f *fake, _ *Bench) {
 			f.build = func(sandbox.Build) (sandbox.Built, error) { return noProgram, nil }
 		}, "left no program"},
+		{"somebody killed the build", func(_ *testing.T, f *fake, _ *Bench) {
+			f.build = func(sandbox.Build) (sandbox.Built, error) { return ended(137), nil }
+		}, "exit code 137"},
+		{"somebody stopped the build", func(_ *testing.T, f *fake, _ *Bench) {
+			f.build = func(sandbox.Build) (sandbox.Built, error) { return ended(143), nil }
+		}, "exit code 143"},
+		{"there is no compiler", func(_ *testing.T, f *fake, _ *Bench) {
+			f.build = func(sandbox.Build) (sandbox.Built, error) { return ended(127), nil }
+		}, "exit code 127"},
+		{"the compiler cannot be executed", func(_ *testing.T, f *fake, _ *Bench) {
+			f.build = func(sandbox.Build) (sandbox.Built, error) { return ended(126), nil }
+		}, "exit code 126"},
 		{"an empty word about the build", func(_ *testing.T, f *fake, _ *Bench) {
 			f.build = func(b sandbox.Build) (sandbox.Built, error) {
 				built := f.builds1(b.Artifact)

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -125,14 +126,14 @@ func TestACheckerThatDoesNotBuildFailsBeforeAnySubmission(t *testing.T) {
 	}
 }
 
-func TestAnInteractorGetsNoInputAndNoTestsWhereThereAreNone(t *testing.T) {
+func TestAnInteractorGetsNoInputAndAnEmptyDirectoryWhereThereAreNoTests(t *testing.T) {
 	f := newFake(t)
 	f.run = answers("OK\n")
 	j := judged(t, f, open(t, withInteractor("tests: 2")), program)
 	if statuses(j) != "1a OK, 1b OK" {
 		t.Errorf("%s", statuses(j))
 	}
-	if r := f.runs[0]; r.Input != nil || r.Output != nil || r.Judge.Kind != sandbox.Interactor || r.Judge.Tests != "" {
+	if r := f.runs[0]; r.Input != nil || r.Output != nil || r.Judge.Kind != sandbox.Interactor || filepath.Base(r.Judge.Tests) != "tests" {
 		t.Errorf("run: %+v, judge %+v", r, r.Judge)
 	}
 }

@@ -81,7 +81,7 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 
 // runBuild runs a created build to its end.
 func (c *contained) runBuild(ctx context.Context, said *collector, wall time.Duration) (Built, error) {
-	zero, err := c.zero()
+	zero, err := c.measure()
 	if err != nil {
 		return Built{}, err
 	}
@@ -111,12 +111,13 @@ func (c *contained) runBuild(ctx context.Context, said *collector, wall time.Dur
 	return Built{Outcome: o, Stdout: said.stdout, Stderr: said.stderr}, nil
 }
 
-// zero reads a home at go. Without it nothing could be measured, and an absent count must not read as none.
-func (c *contained) zero() (cgroup.Reading, error) {
+// measure reads the home, at go and after the end. Without both readings nothing could be measured, and an absent count must
+// not read as none: a home that was taken away in the middle would otherwise turn a memory kill into the program's own crash.
+func (c *contained) measure() (cgroup.Reading, error) {
 	r, err := c.home.Read()
 	if err == nil && (r.CPU == nil || r.Memory == nil) {
-		err = fmt.Errorf("sandbox: the cgroup %s has no cpu.stat or no memory.events, so the step cannot be measured: are the "+
-			"controllers cpu and memory enabled down to it", c.home.Dir)
+		err = fmt.Errorf("sandbox: the cgroup %s has no cpu.stat or no memory.events, so the step cannot be measured: it was removed "+
+			"by somebody else, or the controllers cpu and memory are not enabled down to it", c.home.Dir)
 	}
 	return r, err
 }

@@ -17,8 +17,9 @@ const (
 	// endTimeout is how long the daemon may take to say that a container has ended after its last process has. It is not
 	// the program's time: no deadline of the step runs meanwhile (C23).
 	endTimeout = 60 * time.Second
-	// killTimeout is how long a container is given to be gone after each of the two ways to kill it.
-	killTimeout = 10 * time.Second
+	// killTimeout is how long a container is given to be gone after each of the two ways to kill it. It is as generous as
+	// endTimeout: a fork bomb or a flood is just what makes the daemon late, and must not turn into a failed job.
+	killTimeout = 60 * time.Second
 	// spareLife is added to a step's own deadlines to bound the wait for its end, which normally ends long before.
 	spareLife = time.Hour
 )
@@ -208,7 +209,7 @@ func (c *contained) kill(ctx context.Context) error {
 
 // read takes the last readings of a container that has ended.
 func (c *contained) read(ctx context.Context, zero cgroup.Reading) (readings, error) {
-	end, err := c.home.Read()
+	end, err := c.measure()
 	if err != nil {
 		return readings{}, err
 	}

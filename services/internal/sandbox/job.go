@@ -79,22 +79,6 @@ func (j *Job) Close() error {
 	return nil
 }
 
-// name makes the name of one container and its home.
-func (j *Job) name() cgroup.Name { return cgroup.NewName(j.box.cfg.Instance) }
-
-// mkdir makes a directory of the job's scratch that containers may look into.
-func (j *Job) mkdir(parts ...string) (string, error) {
-	dir := filepath.Join(append([]string{j.dir}, parts...)...)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("sandbox: making scratch: %w; the step cannot be run", err)
-	}
-	// Whatever the umask is: a directory that a container's nobody cannot enter is an error nobody would understand.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", fmt.Errorf("sandbox: making scratch: %w; the step cannot be run", err)
-	}
-	return dir, nil
-}
-
 // shortID makes a part of a name that is used once.
 func shortID() string { return nonce.New()[:12] }
 

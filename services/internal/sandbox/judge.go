@@ -34,7 +34,7 @@ type beside struct {
 
 // start starts the judge; its home is read just before, so that all of its container's time is its own.
 func (b *beside) start(ctx context.Context) (err error) {
-	if b.zero, err = b.c.zero(); err != nil {
+	if b.zero, err = b.c.measure(); err != nil {
 		return err
 	}
 	b.began = time.Now()

@@ -148,6 +148,7 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 		return nil, err
 	}
 	if err := s.prepareHost(ctx); err != nil {
+		_ = os.Remove(s.dir) // only if it is empty: what an earlier life left is swept, not thrown away
 		s.lock.release()
 		return nil, err
 	}

@@ -87,10 +87,16 @@ func newQueue() *queue {
 func (q *queue) push(p []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.chunks = append(q.chunks, append([]byte(nil), p...))
-		q.wake.Signal()
+	if q.closed {
+		return
 	}
+	// Small pieces share a chunk: a program that writes byte by byte must not cost a multiple of what it wrote.
+	if last := len(q.chunks) - 1; last >= 0 && len(q.chunks[last])+len(p) <= relayBuffer {
+		q.chunks[last] = append(q.chunks[last], p...)
+	} else {
+		q.chunks = append(q.chunks, append([]byte(nil), p...))
+	}
+	q.wake.Signal()
 }
 
 // end says that nothing more comes. What is queued can still be taken.

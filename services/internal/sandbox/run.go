@@ -257,7 +257,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 		})
 	}
 	var err error
-	if g.zero, err = g.sub.zero(); err != nil {
+	if g.zero, err = g.sub.measure(); err != nil {
 		return RunOutcome{}, err
 	}
 	// Opening the output opens the barrier. From here on the submission's time is counted.
