@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/shim/wire/nonce"
 )
 
@@ -77,6 +76,19 @@ func (j *Job) Close() error {
 		return fmt.Errorf("sandbox: removing the scratch of a job: %w; it stays until the next sweep", err)
 	}
 	return nil
+}
+
+// mkdir makes a directory of the job's scratch that containers may look into.
+func (j *Job) mkdir(parts ...string) (string, error) {
+	dir := filepath.Join(append([]string{j.dir}, parts...)...)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("sandbox: making scratch: %w; the step cannot be run", err)
+	}
+	// Whatever the umask is: a directory that a container's nobody cannot enter is an error nobody would understand.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", fmt.Errorf("sandbox: making scratch: %w; the step cannot be run", err)
+	}
+	return dir, nil
 }
 
 // shortID makes a part of a name that is used once.
