@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ type judging struct {
 	toolchain langimages.Toolchain
 	image     string
 	program   *sandbox.Program
-	// tests is what it sees at /in; empty for nothing.
+	// tests is what it sees at /in.
 	tests string
 }
 
@@ -59,7 +58,7 @@ func Needs(p *problem.Problem, table *langimages.Table, toolchains ...langimages
 }
 
 // buildJudging builds the judging program in a job of its own and takes the program out of it.
-func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source *problem.Source) (_ *judging, err error) {
+func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source *problem.Source) (*judging, error) {
 	toolchain, ok := b.Table.Resolve(source.Language)
 	if !ok {
 		return nil, fmt.Errorf("%q is no language", source.Language)
@@ -91,9 +90,11 @@ func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source
 	if err != nil {
 		return nil, err
 	}
-	made := &judging{kind: kind, toolchain: toolchain, image: image, program: program}
-	made.tests, err = testsDir(b.problem, kind)
-	return made, err
+	return &judging{
+		kind: kind, toolchain: toolchain, image: image, program: program,
+		// An unpacked package has the directory even where no test needs files.
+		tests: filepath.Join(b.problem.Dir, "tests"),
+	}, nil
 }
 
 // takeOut copies a program out of the job that built it.
@@ -111,18 +112,6 @@ func (b *Bench) takeOut(p *sandbox.Program) (*sandbox.Program, error) {
 		return nil, err
 	}
 	return sandbox.ProgramAt(path)
-}
-
-// testsDir is the directory that a judging program sees at /in. An interactive package may have none.
-func testsDir(p *problem.Problem, kind sandbox.JudgeKind) (string, error) {
-	dir := filepath.Join(p.Dir, "tests")
-	if _, err := os.Stat(dir); err != nil {
-		if kind == sandbox.Interactor && errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		return "", err
-	}
-	return dir, nil
 }
 
 // judgeBuildFailure says why a judging program has no program: its compiler's standard error and nothing else.
