@@ -4,6 +4,7 @@
 //	drive quick    lint and every test that needs no guest, with the race detector
 //	drive test     quick, then every suite in the guest
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes
+//	drive bench    what a judged run costs outside the judged program
 //	drive demo     judges every labelled example solution and compares the verdicts with their labels
 //
 // It is started by the Makefile in the root of the tree.
@@ -30,7 +31,7 @@ func main() {
 // run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 func run(ctx context.Context, args []string, w io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|demo")
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|bench|demo")
 		return 2
 	}
 	d := &drive{out: w, began: time.Now()}
@@ -51,11 +52,16 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.guestSuites(ctx, testVariants, args[1:])
 	case "soak":
 		d.step("fuzz", func() error { return d.fuzz(ctx) })
+		d.step("guest, every variant", func() error {
+			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
+		})
 		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
+	case "bench":
+		d.bench(ctx)
 	case "demo":
 		return d.demo(ctx)
 	default:
-		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, demo\n", args[0])
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, bench, demo\n", args[0])
 		return 2
 	}
 	return d.close()
