@@ -168,6 +168,7 @@ func await(ctx context.Context, s *wire.Session, result any) error {
 	grace, cancel := context.WithTimeoutCause(context.Background(), cancelGrace, errors.New("the agent does not end it"))
 	defer cancel()
 	if err := s.Result(grace, result); err != nil {
+		s.Abort() // nobody may wait for the streams of a guest that does not answer
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return context.Cause(ctx)

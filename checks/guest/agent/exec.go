@@ -34,9 +34,9 @@ func (a *agent) handle(ctx context.Context, s *wire.Session, request json.RawMes
 		}
 		return a.exec(ctx, s, *req.Exec), nil
 	case wire.OpPush:
-		return struct{}{}, push(s.Reader(0), req.Path, req.Into)
+		return struct{}{}, push(ctx, s, req.Path, req.Into)
 	case wire.OpPull:
-		return struct{}{}, pull(s.Writer(1), req.Path)
+		return struct{}{}, pull(ctx, s, req.Path)
 	case wire.OpReady:
 		return ready(ctx, req.Wait)
 	case wire.OpClock:

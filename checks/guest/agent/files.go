@@ -1,17 +1,21 @@
 package main
 
 import (
-	"io"
+	"context"
 
 	"github.com/evalhost/evalhost/checks/guest/wire"
 )
 
-func push(r io.ReadCloser, path string, into bool) error {
+func push(ctx context.Context, s *wire.Session, path string, into bool) error {
+	defer context.AfterFunc(ctx, s.Abort)()
+	r := s.Reader(0)
 	defer r.Close()
 	return wire.Unpack(r, path, into)
 }
 
-func pull(w io.WriteCloser, path string) error {
+func pull(ctx context.Context, s *wire.Session, path string) error {
+	defer context.AfterFunc(ctx, s.Abort)()
+	w := s.Writer(1)
 	err := wire.Pack(w, []string{path})
 	if cerr := w.Close(); err == nil {
 		err = cerr

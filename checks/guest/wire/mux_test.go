@@ -287,3 +287,40 @@ func TestUnpackTwoIntoOneName(t *testing.T) {
 		t.Fatal("two files became one")
 	}
 }
+
+// A peer that has stopped answering must not hold whoever waits for a stream.
+func TestAbortReleasesBothEnds(t *testing.T) {
+	host := serve(t, func(ctx context.Context, _ *Session, _ json.RawMessage) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	c, err := Dial(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Open("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	go func() {
+		_, err := s.Writer(0).Write(make([]byte, 2*Window))
+		ended <- err
+	}()
+	go func() {
+		_, err := s.Reader(1).Read(make([]byte, 1))
+		ended <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // most likely both wait by now; it is right either way
+	s.Abort()
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a stream of an aborted session still works")
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("an aborted session still holds a goroutine")
+		}
+	}
+}

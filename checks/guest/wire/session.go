@@ -46,6 +46,14 @@ func (s *Session) Writer(stream int) io.WriteCloser { return s.out[stream] }
 // Cancel asks the agent to stop the session. The result still arrives.
 func (s *Session) Cancel() { _ = s.c.send(Frame{Kind: KindCancel, Session: s.id}) }
 
+// Abort ends every stream on this side, whatever the peer does. The result can still be sent or received.
+func (s *Session) Abort() {
+	for i := range Streams {
+		s.in[i].finish(ErrClosed)
+		s.out[i].drop()
+	}
+}
+
 // Over is closed when the result has arrived or the connection has ended.
 func (s *Session) Over() <-chan struct{} { return s.over }
 
