@@ -245,12 +245,12 @@ func TestLiveHost(t *testing.T) {
 				t.Errorf("network devices: %q", links)
 			}
 			checks := map[string]string{
-				"cat /proc/sys/kernel/core_pattern":                                              "core",
-				"cat /proc/sys/kernel/yama/ptrace_scope":                                         "1",
-				"wc -l </proc/swaps":                                                             "1",
-				"stat -c '%a %U' /var/lib/evalhost/scratch":                                      "700 root",
-				"cp /bin/true /var/lib/evalhost/scratch/t; /var/lib/evalhost/scratch/t; echo $?": "0",
-				"test -r /proc/pressure/cpu; echo $?":                                            "0",
+				"cat /proc/sys/kernel/core_pattern":                          "core",
+				"cat /proc/sys/kernel/yama/ptrace_scope":                     "1",
+				"wc -l </proc/swaps":                                         "1",
+				"stat -c '%a %U' /var/lib/evalhost/scratch":                  "700 root",
+				"cd /var/lib/evalhost/scratch; cp /bin/true t; ./t; echo $?": "0",
+				"test -r /proc/pressure/cpu; echo $?":                        "0",
 			}
 			for script, want := range checks {
 				if got := strings.TrimSpace(g.mustOutput(t, "sh", "-c", script)); got != want {
