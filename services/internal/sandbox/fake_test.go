@@ -35,6 +35,8 @@ type fakeDaemon struct {
 	// oomFlag is the runtime's word about every container, slowWait delays the news of an end.
 	oomFlag  bool
 	slowWait time.Duration
+	loses    bool   // a wait fails when the container has ended: nobody knows its exit code
+	lingers  bool   // homes look populated for ever
 	failOn   string // the name of a call that fails
 
 	mu         sync.Mutex
@@ -170,7 +172,9 @@ func (d *fakeDaemon) Start(_ context.Context, id string) error {
 			b.code = 137
 		}
 		b.hush()
-		setFile(b.home, "cgroup.events", "populated 0\n")
+		if !d.lingers {
+			setFile(b.home, "cgroup.events", "populated 0\n")
+		}
 		close(b.exited)
 	}()
 	return nil
@@ -184,6 +188,9 @@ func (d *fakeDaemon) Wait(ctx context.Context, id string, _ time.Duration) (int,
 	select {
 	case <-b.exited:
 		time.Sleep(d.slowWait)
+		if d.loses {
+			return 0, errAsked
+		}
 		return b.code, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()

@@ -279,10 +279,26 @@ func TestWithoutTheShimsReportNothingIsKnown(t *testing.T) {
 }
 
 func TestC23TheDaemonsDelayIsNotTheProgramsTime(t *testing.T) {
-	l := newLab(t, &fakeDaemon{slowWait: 700 * ms, judged: underShim(func(context.Context, *box, *os.File, *os.File) int { return 0 })})
+	// The report alone says that the program has ended.
+	l := newLab(t, &fakeDaemon{
+		slowWait: 700 * ms, lingers: true, judged: underShim(func(context.Context, *box, *os.File, *os.File) int { return 0 }),
+	})
 	o, err := l.judge(l.plain(&sink{}))
 	if err != nil || o.Stop != OnItsOwn || o.Wall > 500*ms {
 		t.Errorf("outcome %v after %v, %v", o.Stop, o.Wall, err)
+	}
+}
+
+func TestWithoutAnExitCodeThereIsNoOutcome(t *testing.T) {
+	// The report came, and then the daemon lost track of the container. Nothing may read as an exit code of zero.
+	l := newLab(t, &fakeDaemon{loses: true, slowWait: 50 * ms, judged: underShim(func(context.Context, *box, *os.File, *os.File) int { return 3 })})
+	if o, err := l.judge(l.plain(&sink{})); !errors.Is(err, errAsked) {
+		t.Errorf("outcome %v with code %d, %v", o.Stop, o.ExitCode, err)
+	}
+	l = newLab(t, &fakeDaemon{loses: true, slowWait: 400 * ms, other: func(context.Context, *box) int { return 3 }})
+	b, err := l.job.Build(t.Context(), Build{Kind: SubmissionBuild, Image: "i", Command: []string{"c"}, SourceName: "s", Artifact: "a"})
+	if !errors.Is(err, errAsked) {
+		t.Errorf("built %+v, %v", b, err)
 	}
 }
 
