@@ -22,28 +22,43 @@ type lock struct {
 // errLocked says that somebody else holds a lock.
 var errLocked = errors.New("it is held by another process")
 
-// tryLock makes and locks the file at path without waiting. Removing a lock's file is part of giving it up, so a file that
-// was locked may already have lost its name: then it is not the lock, and is tried again.
+// tryLock makes and locks the file at path without waiting.
 func tryLock(path string) (*lock, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("sandbox: opening the lock: %w", err)
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			f.Close()
-			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf("sandbox: the lock %s: %w", path, errLocked)
-			}
-			return nil, fmt.Errorf("sandbox: locking %s: %w", path, err)
-		}
-		held, err1 := f.Stat()
-		named, err2 := os.Lstat(path)
-		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return &lock{f, path}, nil
+		l, err := claim(f, path)
+		if l != nil {
+			return l, nil
 		}
 		f.Close()
+		if err != nil {
+			return nil, err
+		}
 	}
+}
+
+// claim locks an open file and makes sure that it is still the one at path: removing its file is part of giving a lock up,
+// so what was opened may have lost its name meanwhile, and then it is nobody's lock. Neither a lock nor an error means to
+// open it anew.
+func claim(f *os.File, path string) (*lock, error) {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errLocked
+		}
+		return nil, fmt.Errorf("sandbox: the lock %s: %w", path, err)
+	}
+	held, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: the lock %s: %w", path, err)
+	}
+	named, err := os.Lstat(path)
+	if err != nil || !os.SameFile(held, named) {
+		return nil, nil
+	}
+	return &lock{f, path}, nil
 }
 
 // waitLock takes a lock that others give up in time, until the context is over.

@@ -124,19 +124,28 @@ func TestTwoOfOneInstanceCannotLiveAtOnce(t *testing.T) {
 	}
 }
 
-func TestALockWhoseFileWasRemovedUnderItIsNotHeld(t *testing.T) {
+func TestALockWhoseFileLostItsNameIsNobodys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	a, err := tryLock(path)
-	if err != nil {
-		t.Fatal(err)
+	open := func() *os.File {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
 	}
-	os.Remove(path) // as its owner does on release, before another opened the file
-	b, err := tryLock(path)
-	if err != nil {
-		t.Fatal(err)
+	f := open()
+	os.Remove(path) // as its owner did between our opening and our locking
+	if l, err := claim(f, path); l != nil || err != nil {
+		t.Errorf("without a name: %v, %v", l, err)
 	}
-	a.release()
-	b.release()
+	open() // and somebody made a new one
+	if l, err := claim(f, path); l != nil || err != nil {
+		t.Errorf("with another's name: %v, %v", l, err)
+	}
+	if l, err := claim(open(), path); l == nil || err != nil {
+		t.Errorf("with its own name: %v, %v", l, err)
+	}
 }
 
 func TestTwoHundredStartsAtOnceTakeALockOneAfterTheOther(t *testing.T) {
