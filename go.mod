@@ -12,7 +12,6 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/rogpeppe/go-internal v1.16.0
-	golang.org/x/sync v0.25.0
 	golang.org/x/sys v0.50.0
 )
 

@@ -1,1 +1,1 @@
-"sha256-rBlXKzoI2nCg/Fv/5bBx21tsldlnZXLUnyDLSHTKF1c="
+"sha256-ehG1xA4vjDFFsrtih4BH2m0rZWUMnU0Jq+rap6PZnQM="
