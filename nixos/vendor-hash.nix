@@ -1,1 +1,1 @@
-"sha256-ehG1xA4vjDFFsrtih4BH2m0rZWUMnU0Jq+rap6PZnQM="
+"sha256-S18x32b/7t1JKN4hJnXe0pmmrvQvW1qYurqJtSYzv4s="
