@@ -49,6 +49,14 @@ func TestAHostileRunIsMeasuredLikeAnyOther(t *testing.T) {
 	g := onAHost(t)
 	r := g.actor("look", "forge", "count", "orphan", "1", "escape", "close", "sleep", "2", "exit", "9")
 	r.Input = strings.NewReader(strings.Repeat("never read\n", 100_000))
+	// In another lane a second one waits meanwhile, so that both have their files at the same time.
+	other := g.actor("look")
+	other.Lane = 1
+	waiting, err := g.job.Prepare(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
 	o := g.mustRun(r)
 	ended(t, o, 9)
 	first := output(r)
@@ -90,9 +98,11 @@ func TestAHostileRunIsMeasuredLikeAnyOther(t *testing.T) {
 	}
 
 	// Decisions 8: another lane mounts no inode of this one. C55: and sees nothing of its shared memory.
-	other := g.actor("look")
-	other.Lane = 1
-	ended(t, g.mustRun(other), 0)
+	second, err := waiting.Go(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(t, second, 0)
 	for _, path := range []string{"/in/1a.in", "/program/actor"} {
 		if a, b := lineOf(first, "inode "+path), lineOf(output(other), "inode "+path); a == "" || a == b {
 			t.Errorf("two lanes mount one inode: %q and %q", a, b)
