@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -96,14 +97,14 @@ func dial(ctx context.Context, over string, how func(context.Context) (*sd.Conn,
 }
 
 func (b *bus) Start(ctx context.Context, unit string, properties []sd.Property) error {
-	return b.job(ctx, func(ctx context.Context, conn *sd.Conn, done chan<- string) error {
+	return b.job(ctx, unit, true, func(ctx context.Context, conn *sd.Conn, done chan<- string) error {
 		_, err := conn.StartTransientUnitContext(ctx, unit, "fail", properties, done)
 		return err
 	})
 }
 
 func (b *bus) Stop(ctx context.Context, unit string) error {
-	err := b.job(ctx, func(ctx context.Context, conn *sd.Conn, done chan<- string) error {
+	err := b.job(ctx, unit, false, func(ctx context.Context, conn *sd.Conn, done chan<- string) error {
 		_, err := conn.StopUnitContext(ctx, unit, "replace", done)
 		return err
 	})
@@ -113,46 +114,78 @@ func (b *bus) Stop(ctx context.Context, unit string) error {
 	return err
 }
 
-// job asks for a change of a unit and waits for systemd to report the end of it.
-func (b *bus) job(ctx context.Context, ask func(context.Context, *sd.Conn, chan<- string) error) error {
+// job asks for a change of a unit and waits for systemd to report the end of it. The report is a signal, and signals can be
+// lost with a connection; so every askAgain the unit itself is asked whether it is as wished.
+func (b *bus) job(ctx context.Context, unit string, active bool, ask func(context.Context, *sd.Conn, chan<- string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 	defer cancel()
-	link, err := b.link(ctx)
+	// Room for the answer: the library hands it over while it holds its lock, and must not wait for one who has left.
+	done := make(chan string, 1)
+	err := b.call(ctx, func(conn *sd.Conn) error { return ask(ctx, conn, done) })
 	if err != nil {
 		return err
 	}
-	// Room for the answer: the library hands it over while it holds its lock, and must not wait for one who has left.
-	done := make(chan string, 1)
-	if err := ask(ctx, link.Conn, done); err != nil {
-		return fmt.Errorf("over %s: %w", link.over, err)
-	}
-	select {
-	case result := <-done:
-		if result != "done" && result != "skipped" {
-			return fmt.Errorf("systemd's job ended as %q", result)
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		select {
+		case result := <-done:
+			if result != "done" && result != "skipped" {
+				return fmt.Errorf("systemd's job ended as %q", result)
+			}
+			return nil
+		case <-again.C:
+			if is, err := b.active(ctx, unit); err == nil && is == active {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("systemd did not say within %v how its job ended: %w", unitTimeout, ctx.Err())
 		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("systemd did not say within %v how its job ended: %w", unitTimeout, ctx.Err())
 	}
+}
+
+// active says whether a unit is active. One that is not loaded is not.
+func (b *bus) active(ctx context.Context, unit string) (is bool, err error) {
+	err = b.call(ctx, func(conn *sd.Conn) error {
+		units, err := conn.ListUnitsByNamesContext(ctx, []string{unit})
+		for _, u := range units {
+			is = is || u.Name == unit && u.ActiveState == "active"
+		}
+		return err
+	})
+	return is, err
+}
+
+// call makes one call over the live connection, and once more over a new one if the connection turns out to be gone.
+func (b *bus) call(ctx context.Context, do func(*sd.Conn) error) error {
+	var err error
+	for range 2 {
+		var l *link
+		if l, err = b.link(ctx); err != nil {
+			return err
+		}
+		if err = do(l.Conn); !errors.Is(err, dbus.ErrClosed) {
+			if err != nil {
+				return fmt.Errorf("over %s: %w", l.over, err)
+			}
+			return nil
+		}
+	}
+	return err
 }
 
 func (b *bus) List(ctx context.Context, pattern string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
-	link, err := b.link(ctx)
-	if err != nil {
-		return nil, err
-	}
-	units, err := link.ListUnitsByPatternsContext(ctx, nil, []string{pattern})
-	if err != nil {
-		return nil, err
-	}
 	var names []string
-	for _, u := range units {
-		names = append(names, u.Name)
-	}
-	return names, nil
+	err := b.call(ctx, func(conn *sd.Conn) error {
+		units, err := conn.ListUnitsByPatternsContext(ctx, nil, []string{pattern})
+		for _, u := range units {
+			names = append(names, u.Name)
+		}
+		return err
+	})
+	return names, err
 }
 
 func (b *bus) Close() {

@@ -19,6 +19,7 @@ import (
 const (
 	busTimeout  = 20 * time.Second // one call
 	unitTimeout = 30 * time.Second // a unit's start or stop, from asking to done
+	askAgain    = time.Second      // how often a unit is asked meanwhile
 )
 
 // manager is the part of systemd the driver needs; the tests have one of their own.

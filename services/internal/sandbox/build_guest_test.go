@@ -244,3 +244,15 @@ func TestTwoInstancesDoNotTouchEachOther(t *testing.T) {
 	}
 	ended(t, o, 6)
 }
+
+func TestSystemdIsReachedWithoutABusToo(t *testing.T) {
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus")
+	g := onAHost(t) // makes and removes a home to prove itself
+	home, err := g.box.driver.Open(t.Context(), cgroup.NewName(g.box.cfg.Instance))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -102,6 +102,12 @@ func Open(ctx context.Context, eng *engine.Client, cfg Config) (*Sandbox, error)
 			"reached, because a time limit is processor time read from a cgroup v2; boot with "+
 			"systemd.unified_cgroup_hierarchy=1", info.CgroupVersion)
 	}
+	for _, option := range info.SecurityOptions {
+		if strings.Contains(option, "name=userns") || strings.Contains(option, "name=rootless") {
+			return nil, fmt.Errorf("sandbox: the daemon reports the security option %q: root in its containers is not uid 0 of this "+
+				"host, and could not open the channels of a run; run the daemon without userns-remap and as root", option)
+		}
+	}
 	root := cfg.CgroupRoot
 	if root == "" {
 		root = cgroup.Root
@@ -284,6 +290,9 @@ func (c Config) check() error {
 	}
 	if len(c.Lanes) == 0 {
 		wrong("there is no lane to judge in")
+	}
+	if err := checkLanes(c.Lanes); err != nil {
+		errs = append(errs, err)
 	}
 	if !(c.BuildWallFactor >= 0 && c.BuildWallFactor <= 1000) { // neither is true of what is not a number
 		wrong("the factor on the wall clock of builds is %v, expected 1 to 1000", c.BuildWallFactor)

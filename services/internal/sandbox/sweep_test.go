@@ -209,6 +209,7 @@ func TestAConfigNothingCanBeJudgedWithIsRefused(t *testing.T) {
 		"the root for scratch":           func(c *Config) { c.Scratch = "/" },
 		"a relative shim":                func(c *Config) { c.Shim = "shim" },
 		"no lanes":                       func(c *Config) { c.Lanes = nil },
+		"lanes in one another":           func(c *Config) { c.Lanes = []Lane{{"0-1"}, {"1"}} },
 		"a negative factor":              func(c *Config) { c.BuildWallFactor = -1 },
 		"a factor beyond any emulation":  func(c *Config) { c.BuildWallFactor = 1e9 },
 		"a factor that is not a number":  func(c *Config) { c.BuildWallFactor = nan() },

@@ -1,0 +1,193 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Processors is what lanes are made of (spec/sandbox.md 7.5; decisions 12).
+type Processors struct {
+	// Allowed is the kernel's list of the processors this process may use, as the kernel writes it; Online that of the
+	// whole machine. Either is empty when it could not be read.
+	Allowed, Online string
+	// Siblings gives for a processor all the hardware threads of its physical core, itself included; nil when unknown.
+	Siblings func(cpu int) []int
+}
+
+// ThisMachine reads the processors of this machine and process.
+func ThisMachine() Processors {
+	p := Processors{Siblings: func(cpu int) []int {
+		text, err := os.ReadFile("/sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")
+		if err != nil {
+			return nil
+		}
+		siblings, err := parseCPUList(string(text))
+		if err != nil {
+			return nil
+		}
+		return siblings
+	}}
+	if text, err := os.ReadFile("/sys/devices/system/cpu/online"); err == nil {
+		p.Online = strings.TrimSpace(string(text))
+	}
+	status, err := os.ReadFile(filepath.Join("/proc/self", "status"))
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+				p.Allowed = strings.TrimSpace(list)
+			}
+		}
+	}
+	return p
+}
+
+// PlanLanes divides the processors into n lanes of whole physical cores. A process that may use every processor of its
+// machine pins nothing, whatever n is: containers pinned by several Runners that know nothing of each other end up on the
+// same cores. Otherwise the cores are dealt in the order in which the list names them, and the first lanes get one more
+// where they do not divide evenly. warnings name the lanes that got a hardware thread whose sibling is somebody else's.
+func PlanLanes(n int, p Processors) (lanes []Lane, warnings []string, err error) {
+	if n < 1 {
+		return nil, nil, fmt.Errorf("sandbox: %d lanes: at least one is needed", n)
+	}
+	allowed, allowedErr := parseCPUList(p.Allowed)
+	online, onlineErr := parseCPUList(p.Online)
+	whole := allowedErr != nil || onlineErr != nil || len(without(online, allowed)) == 0
+	if whole {
+		if onlineErr == nil {
+			if cores := p.cores(online); n > len(cores) {
+				return nil, nil, tooManyLanes(n, len(cores))
+			}
+		}
+		return make([]Lane, n), nil, nil
+	}
+	cores := p.cores(allowed)
+	if n > len(cores) {
+		return nil, nil, tooManyLanes(n, len(cores))
+	}
+	least, more := len(cores)/n, len(cores)%n
+	for i := range n {
+		share := least
+		if i < more {
+			share++
+		}
+		var cpus []int
+		for _, core := range cores[:share] {
+			cpus = append(cpus, core...)
+			for _, cpu := range core {
+				if outside := without(p.siblings(cpu), allowed); len(outside) > 0 {
+					warnings = append(warnings, fmt.Sprintf("lane %d has processor %d and not its sibling %s: what runs there is measured along",
+						i, cpu, formatCPUList(outside)))
+				}
+			}
+		}
+		cores = cores[share:]
+		lane := Lane{Cpuset: formatCPUList(cpus)}
+		if n == 1 {
+			lane.Cpuset = p.Allowed // in the operator's own words
+		}
+		lanes = append(lanes, lane)
+	}
+	return lanes, warnings, nil
+}
+
+func tooManyLanes(lanes, cores int) error {
+	return fmt.Errorf("sandbox: %d lanes and %d physical cores: two tests on one core would measure each other; use at most %d lanes",
+		lanes, cores, cores)
+}
+
+// cores groups processors by their physical core, in the order in which the list names the first of each.
+func (p Processors) cores(cpus []int) [][]int {
+	var cores [][]int
+	seen := map[int]bool{}
+	for _, cpu := range cpus {
+		if seen[cpu] {
+			continue
+		}
+		var core []int
+		for _, sibling := range p.siblings(cpu) {
+			if slices.Contains(cpus, sibling) && !seen[sibling] {
+				seen[sibling] = true
+				core = append(core, sibling)
+			}
+		}
+		cores = append(cores, core)
+	}
+	return cores
+}
+
+// siblings are the threads of a processor's core; the processor alone when nothing is known.
+func (p Processors) siblings(cpu int) []int {
+	if p.Siblings != nil {
+		if s := p.Siblings(cpu); slices.Contains(s, cpu) {
+			return s
+		}
+	}
+	return []int{cpu}
+}
+
+// without gives the elements of a that are not in b.
+func without(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(cpu int) bool { return slices.Contains(b, cpu) })
+}
+
+// maxCPUs bounds a range, so that a wrong list cannot eat memory.
+const maxCPUs = 4096
+
+// parseCPUList reads the kernel's list form, "0-3,8", in the order in which it is written.
+func parseCPUList(text string) ([]int, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, errors.New("sandbox: an empty list of processors")
+	}
+	var cpus []int
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 31)
+		to, err2 := strconv.ParseUint(last, 10, 31)
+		if err1 != nil || err2 != nil || to < from || to-from >= maxCPUs || len(cpus) > maxCPUs {
+			return nil, fmt.Errorf("sandbox: the list of processors %q: expected numbers and ranges such as 0-3,8, not %q", text, part)
+		}
+		for cpu := from; cpu <= to; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, nil
+}
+
+// formatCPUList writes processors comma-separated, in ascending order.
+func formatCPUList(cpus []int) string {
+	words := make([]string, len(cpus))
+	for i, cpu := range slices.Sorted(slices.Values(cpus)) {
+		words[i] = strconv.Itoa(cpu)
+	}
+	return strings.Join(words, ",")
+}
+
+// checkLanes refuses lanes that are no lists of processors or have one in common.
+func checkLanes(lanes []Lane) error {
+	owner := map[int]int{}
+	for i, lane := range lanes {
+		if lane.Cpuset == "" {
+			continue
+		}
+		cpus, err := parseCPUList(lane.Cpuset)
+		if err != nil {
+			return fmt.Errorf("lane %d: %w", i, err)
+		}
+		for _, cpu := range cpus {
+			if other, taken := owner[cpu]; taken && other != i {
+				return fmt.Errorf("the lanes %d and %d share processor %d, and would measure each other", other, i, cpu)
+			}
+			owner[cpu] = i
+		}
+	}
+	return nil
+}
