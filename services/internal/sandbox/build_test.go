@@ -132,9 +132,9 @@ func TestASourceOrArtefactWithAPathIsRefused(t *testing.T) {
 
 func TestC23TheDaemonsDelayIsNotTheCompilersTime(t *testing.T) {
 	// The home has no process left, so the build has ended, whenever the daemon says so.
-	b, err := builds(t, &fakeDaemon{slowWait: 1500 * ms, archive: holding(t, 77), other: func(context.Context, *box) int { return 0 }},
-		func(c *Config) { c.BuildWallFactor = 0.015 }) // 900 ms
-	if err != nil || b.Stop != OnItsOwn || b.Program == nil || b.Wall > 900*ms {
+	b, err := builds(t, &fakeDaemon{slowWait: 4 * time.Second, archive: holding(t, 77), other: func(context.Context, *box) int { return 0 }},
+		func(c *Config) { c.BuildWallFactor = 0.05 }) // three seconds
+	if err != nil || b.Stop != OnItsOwn || b.Program == nil || b.Wall > 3*time.Second {
 		t.Errorf("built %+v, %v", b.Outcome, err)
 	}
 }
