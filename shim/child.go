@@ -72,7 +72,9 @@ func (p *program) release(box *box) (fate, error) {
 	if !status.Stopped() {
 		// The kernel had thrown away the old image before it found that it cannot load the new one, so exec did not
 		// return: a program too large for the machine, for one. That is the program's fate.
-		return fateOf(status, usage), nil
+		fate := fateOf(status, usage)
+		fate.unloaded = true
+		return fate, nil
 	}
 	if err := p.prepare(box); err != nil {
 		// Only root in this namespace may end it, and this root has no CAP_KILL; but a tracer may pass on any signal.
@@ -93,7 +95,9 @@ func (p *program) release(box *box) (fate, error) {
 	if err != nil {
 		return fate{}, err
 	}
-	return fateOf(status, usage), nil
+	end := fateOf(status, usage)
+	end.unloaded = deliver != 0
+	return end, nil
 }
 
 // prepare does what has to be done while the program is stopped.

@@ -21,6 +21,7 @@ package main
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -140,6 +141,11 @@ func (s *shim) run(args []string) (wire.Report, error) {
 		return wire.Report{}, err
 	} else if fate, err = child.release(box); err != nil {
 		return wire.Report{}, err
+	}
+	if fate.unloaded {
+		// Whose program it was, the Runner knows: a submission's that asks for too much, or an image's that is damaged.
+		_ = writeAll(s.report, wire.AppendFailure(nil, s.nonce,
+			"exec "+child.argv[0]+": ended by the kernel with signal "+strconv.Itoa(fate.signal)+" while it was being loaded"))
 	}
 	wall := time.Since(started)
 	if err := endStragglers(box, child.pid); err != nil {

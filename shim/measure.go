@@ -14,6 +14,8 @@ type fate struct {
 	exitCode int
 	signal   int
 	usage    syscall.Rusage
+	// unloaded says that the kernel ended it while it loaded it: not one instruction of it has run.
+	unloaded bool
 }
 
 // processorTime is processor time in its two halves.

@@ -192,7 +192,11 @@ func elfTooLarge() []byte {
 func TestAProgramTooLargeToBeLoadedDiesOfItAndIsNotTheShimsFailure(t *testing.T) {
 	path := filepath.Join(scratch(t), "large")
 	must(t, os.WriteFile(path, elfTooLarge(), 0o755))
-	trial{program: []string{path}}.run(t).mustReport(t, 139)
+	got := trial{program: []string{path}}.run(t)
+	got.mustReport(t, 139)
+	if !strings.Contains(got.reading.Failure, "exec "+path+": ended by the kernel with signal 11 while it was being loaded") {
+		t.Errorf("the reason is %q", got.reading.Failure)
+	}
 }
 
 func TestAProgramThatAsksToBeTracedIsLetGo(t *testing.T) {

@@ -68,7 +68,8 @@ func judgeExec(name string, err error) error {
 	}
 	switch errno {
 	case syscall.EPERM, syscall.EINVAL, // dropping privileges, or being traced, was refused
-		syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, // no room for a process
+		syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, // no room for a process; the box has no say in it yet
+		syscall.E2BIG,   // the arguments and the environment are the Runner's and the image's
 		syscall.ETXTBSY: // somebody outside is still writing the file
 		return &failure{what: "start " + name, err: errno}
 	}

@@ -73,7 +73,7 @@ func TestAProgramIsLookedUpAsExecvpDoes(t *testing.T) {
 func TestAFailedStartIsTheProgramsFateOrTheShimsFailureButNeverTheOtherOne(t *testing.T) {
 	for errno, code := range map[syscall.Errno]int{
 		syscall.ENOENT: 127, syscall.ENOTDIR: 127,
-		syscall.EACCES: 126, syscall.ENOEXEC: 126, syscall.ELIBBAD: 126, syscall.E2BIG: 126, syscall.EIO: 126,
+		syscall.EACCES: 126, syscall.ENOEXEC: 126, syscall.ELIBBAD: 126, syscall.EIO: 126,
 		syscall.EISDIR: 126, syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126,
 	} {
 		exec, isExec := judgeExec("p", errno).(*execFailure)
@@ -82,7 +82,7 @@ func TestAFailedStartIsTheProgramsFateOrTheShimsFailureButNeverTheOtherOne(t *te
 		}
 	}
 	for _, errno := range []syscall.Errno{
-		syscall.EPERM, syscall.EINVAL, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY,
+		syscall.EPERM, syscall.EINVAL, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.E2BIG, syscall.ETXTBSY,
 	} {
 		if _, isFailure := judgeExec("p", errno).(*failure); !isFailure {
 			t.Errorf("%v is not the shim's failure", errno)

@@ -32,11 +32,13 @@ const (
 
 // Prepared is a judged run whose container waits at the barrier: the shim's opening of its output.
 type Prepared struct {
-	job  *Job
-	run  Run
-	dir  string // this run's scratch
-	sub  *contained
-	peer *beside // the judge; nil without one
+	job *Job
+	run Run
+	dir string // this run's scratch
+	// program is the directory mounted at /program.
+	program string
+	sub     *contained
+	peer    *beside // the judge; nil without one
 
 	nonce  string
 	report *reportReader
@@ -77,15 +79,14 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := j.place(r.Program, r.Lane)
-	if err != nil {
+	if p.program, err = j.place(r.Program, r.Lane); err != nil {
 		return nil, err
 	}
 	cpuset := j.box.cfg.Lanes[r.Lane].Cpuset
 	p.sub, err = j.box.contain(ctx, r.Image, cpuset, func(s step) engine.Spec {
 		return judgedProfile(s, judged{
 			command: r.Command, memory: r.Limits.Memory, nonce: p.nonce, shim: j.shim,
-			program: program, channels: channels, nothing: nothing, input: in, test: r.Test,
+			program: p.program, channels: channels, nothing: nothing, input: in, test: r.Test,
 		})
 	})
 	if err != nil {
@@ -360,6 +361,11 @@ func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
 	}
 	if g.relayErr != nil {
 		return Outcome{}, g.relayErr
+	}
+	if o.Failure != "" {
+		if err := g.whoseExec(o.Failure); err != nil {
+			return Outcome{}, err
+		}
 	}
 	if o.Report != nil && o.Home != nil && *o.Home-*o.Report > reportGap {
 		g.job.box.log.Warn("the home's processor time is far above the shim's report: either starting a container costs more "+

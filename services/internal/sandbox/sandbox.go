@@ -85,8 +85,9 @@ type Outcome struct {
 	Deadlines Deadlines
 	// Home and Report are the two readings CPU was made from, for logs and tests; nil when absent.
 	Home, Report *time.Duration
-	// Failure is what the shim said about a program that could not be executed; empty otherwise. The exit code is then
-	// 126 or 127.
+	// Failure is what the shim said about a submission's own program that the kernel would not execute, or killed while it
+	// loaded it; empty otherwise. The exit code is then 126 or 127, or that of the signal. A start command of the image that
+	// cannot be executed is no outcome but an error.
 	Failure string
 }
 
