@@ -76,9 +76,10 @@ const aliveEvery = 10 * time.Second
 
 type aliveKey struct{}
 
-// WithAlive makes every Sleep under the context, and so every wait of this package between two calls, say that it is alive
-// when it begins and every ten seconds: a watchdog that the work loop feeds is then fed while the loop waits by its rules,
-// and by nothing else. alive runs on the waiting goroutine.
+// WithAlive makes every wait of this package under the context say that it is alive when it begins and every ten seconds:
+// every Sleep, and every call for as long as the Server takes over it, a held claim's 315 s included. A watchdog that the
+// work loop feeds is then fed while the loop waits by its rules, and by nothing else: a wait ends by itself, a call by its
+// silence or its hold. alive runs on the waiting goroutine, never on one of its own.
 func WithAlive(ctx context.Context, alive func()) context.Context {
 	return context.WithValue(ctx, aliveKey{}, alive)
 }
@@ -100,6 +101,31 @@ func Sleep(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		d -= step
+	}
+}
+
+// attend runs a call that ends by itself and says meanwhile that the caller waits for it. The call gets a goroutine of its
+// own, so that the word comes from the goroutine that waits.
+func attend(ctx context.Context, f func(context.Context)) {
+	alive, _ := ctx.Value(aliveKey{}).(func())
+	if alive == nil {
+		f(ctx)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(WithAlive(ctx, nil))
+	}()
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		alive()
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
 	}
 }
 

@@ -139,7 +139,12 @@ type answer struct {
 }
 
 // do makes a call and reads the answer. A status outside 200–299 is an *Error.
-func (c *Client) do(ctx context.Context, k call) (answer, error) {
+func (c *Client) do(ctx context.Context, k call) (a answer, err error) {
+	attend(ctx, func(ctx context.Context) { a, err = c.attended(ctx, k) })
+	return a, err
+}
+
+func (c *Client) attended(ctx context.Context, k call) (answer, error) {
 	if k.hold > 0 {
 		var cancel context.CancelFunc
 		limited := held(ctx)

@@ -207,6 +207,49 @@ func TestAHeldClaimMayBeSilentForLongerThanAMinute(t *testing.T) {
 	})
 }
 
+func TestACallSaysThatItIsAliveForAsLongAsItLasts(t *testing.T) {
+	inBubble(t, refserver.Options{Draw: func(int64) int64 { return 0 }}, func(t *testing.T, r *rig) {
+		r.admit(t)
+		start := time.Now()
+		var said []time.Duration // written without a lock: the race detector sees a word from another goroutine
+		ctx := protocol.WithAlive(t.Context(), func() { said = append(said, time.Since(start)) })
+		steady := func(what string, want time.Duration) {
+			t.Helper()
+			if len(said) == 0 {
+				t.Errorf("%s: said nothing", what)
+			}
+			for last := time.Duration(0); len(said) > 0; said = said[1:] {
+				if said[0]-last > 10*time.Second {
+					t.Errorf("%s: silent from %v to %v", what, last, said[0])
+				}
+				last = said[0]
+				if len(said) == 1 && (want-last > 10*time.Second || last > want) {
+					t.Errorf("%s: the last word came after %v of %v", what, last, want)
+				}
+			}
+		}
+		_, _, err := r.client.Claim(ctx, protocol.ClaimRequest{Wait: 300 * time.Second})
+		must(t, err)
+		steady("a held claim", 300*time.Second)
+		r.fault(t, refserver.Fault{Path: "/runner/heartbeat", Kind: refserver.FaultHold})
+		start = time.Now()
+		wantClass(t, r.client.Heartbeat(ctx), protocol.Unreachable, "")
+		steady("a silent call", 60*time.Second)
+		r.submit(t)
+		job := r.claim(t)
+		r.fault(t, refserver.Fault{Path: "/runner/files/*", Kind: refserver.FaultStatus, Status: 503, RetryAfter: "30", Times: 2})
+		start = time.Now()
+		var b bytes.Buffer
+		_, err = r.client.Download(ctx, protocol.Wanted{ID: job.Package.ID, SHA256: job.Package.SHA256, Max: protocol.PackageLimit}, &b)
+		must(t, err)
+		steady("a download that waits", 60*time.Second)
+		time.Sleep(time.Minute)
+		if len(said) != 0 {
+			t.Errorf("said so at %v, when nothing was waited for", said)
+		}
+	})
+}
+
 func TestAnOrdinaryCallThatFallsSilentEndsAfterAMinute(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
 		r.admit(t)

@@ -47,7 +47,12 @@ type Wanted struct {
 //
 // Errors: Checksum, TooLarge (nothing beyond Max is ever written), Local (w failed, or the names cannot be used), NotFound
 // and Refused are final. Retryable ones mean that the Server is away.
-func (c *Client) Download(ctx context.Context, f Wanted, w io.Writer) (verdict.Bytes, error) {
+func (c *Client) Download(ctx context.Context, f Wanted, w io.Writer) (n verdict.Bytes, err error) {
+	attend(ctx, func(ctx context.Context) { n, err = c.download(ctx, f, w) })
+	return n, err
+}
+
+func (c *Client) download(ctx context.Context, f Wanted, w io.Writer) (verdict.Bytes, error) {
 	if f.What == "" {
 		f.What = "a file"
 	}
