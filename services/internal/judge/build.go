@@ -45,6 +45,8 @@ func readBuilt(built sandbox.Built) (compiled, error) {
 	switch {
 	case built.TooLarge:
 		return compiled{log: withLine(log, "the program that was built is too large")}, nil
+	case built.Odd != "":
+		return compiled{log: withLine(log, "the build left "+built.Odd+" in the place of a program")}, nil
 	case !saysSomething(built.ExitCode):
 		return compiled{}, fmt.Errorf("the build ended with exit code %d, which no source brings about: the compiler could not be "+
 			"started, or somebody else ended its container; it said %s", built.ExitCode, shown(log))

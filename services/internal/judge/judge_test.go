@@ -183,6 +183,8 @@ func TestABuildThatFailsIsACompilationError(t *testing.T) {
 	failed.ExitCode = 1
 	silent := sandbox.Built{}
 	silent.Stop, silent.ExitCode = sandbox.OnItsOwn, 1
+	odd := stopped(sandbox.OnItsOwn)
+	odd.ExitCode, odd.Odd = 0, "a symbolic link"
 	large := stopped(sandbox.OnItsOwn)
 	large.ExitCode, large.TooLarge = 0, true
 	for _, c := range []struct {
@@ -195,6 +197,7 @@ func TestABuildThatFailsIsACompilationError(t *testing.T) {
 		{"stopped by the clock", stopped(sandbox.WallClock), "out\nerr\nthe build was stopped after 60.0 s: it took too long (exit code 137)\n"},
 		{"stopped for memory", stopped(sandbox.Memory), "out\nerr\nthe build was stopped after 60.0 s: it used too much memory (exit code 137)\n"},
 		{"stopped for output", stopped(sandbox.Output), "out\nerr\nthe build was stopped after 60.0 s: it wrote too much (exit code 137)\n"},
+		{"something else than a program", odd, "out\nerr\nthe build left a symbolic link in the place of a program\n"},
 		{"too large a program", large, "out\nerr\nthe program that was built is too large\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

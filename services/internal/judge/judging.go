@@ -118,6 +118,8 @@ func (b *Bench) takeOut(p *sandbox.Program) (*sandbox.Program, error) {
 func judgeBuildFailure(built sandbox.Built) string {
 	var parts []string
 	switch {
+	case built.Odd != "":
+		parts = append(parts, "it left "+built.Odd+" in the place of a program")
 	case built.TooLarge:
 		parts = append(parts, "what was built is too large")
 	case built.Stop != sandbox.OnItsOwn:

@@ -20,6 +20,9 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 	if err := b.check(); err != nil {
 		return Built{}, err
 	}
+	if err := j.box.hasRoom(spaceBefore, "the build was not begun"); err != nil {
+		return Built{}, err
+	}
 	id := "build-" + shortID()
 	source, err := j.mkdir(id, "src")
 	if err != nil {
@@ -54,6 +57,13 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 	if err != nil {
 		return Built{}, err
 	}
+	if built.Stop == OnItsOwn && built.ExitCode != 0 {
+		// Before anything of the failure is believed. What was full a moment ago may have room again, so this finds the disk
+		// that stays full and not every short shortage; what the build itself may fill is limited elsewhere.
+		if err := j.box.hasRoom(spaceAfter, fmt.Sprintf("the build ended with exit code %d, which says nothing about its source", built.ExitCode)); err != nil {
+			return Built{}, err
+		}
+	}
 	if built.Stop != OnItsOwn || built.ExitCode != 0 {
 		return built, nil
 	}
@@ -66,9 +76,12 @@ func (j *Job) Build(ctx context.Context, b Build) (_ Built, err error) {
 		return Built{}, fmt.Errorf("sandbox: %w", err)
 	}
 	defer dir.Close()
+	var odd *oddArtefact
 	switch err := c.fetchArtefact(ctx, b.Artifact, buildFileSize+artefactSpare, dir); {
 	case errors.Is(err, errTooLarge):
 		built.TooLarge = true
+	case errors.As(err, &odd):
+		built.Odd = odd.what
 	case errors.Is(err, errNothing):
 		return Built{}, fmt.Errorf("%w although it ended with success: the toolchain's build line or its image is wrong", err)
 	case err != nil:

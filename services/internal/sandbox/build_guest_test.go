@@ -4,12 +4,15 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
@@ -110,14 +113,59 @@ func TestABuildIsStopped(t *testing.T) {
 
 func TestOnlyTheArtefactLeavesABuild(t *testing.T) {
 	g := onAHost(t)
-	for script, says := range map[string]string{
-		"ln -s /etc/passwd /out/program": "no regular file",
-		"true":                           "left nothing",
+	for script, odd := range map[string]string{
+		"ln -s /etc/passwd /out/program":  "a symbolic link",
+		"ln -s /dev/urandom /out/program": "a symbolic link",
+		"mkfifo /out/program":             "a named pipe",
+		"mkdir /out/program; echo x >/out/program/program; ln -s / /out/program/root": "a directory",
 	} {
-		built, err := g.job.Build(t.Context(), shell(script))
-		if err == nil || !strings.Contains(err.Error(), says) || built.Program != nil {
-			t.Errorf("C56 %s: %v, want an error that says %q", script, err, says)
+		if b := g.build(shell(script)); b.Odd != odd || b.Program != nil || b.Stop != OnItsOwn || b.ExitCode != 0 {
+			t.Errorf("C56 %s: %q, program %v, %s", script, b.Odd, b.Program, shown(b.Outcome))
 		}
+	}
+	// A second name of a file, and bits that would make somebody else of whoever runs it: the bytes are taken and nothing else.
+	b := g.build(shell("echo '#!/bin/true' >/out/program; ln /out/program /out/second; chmod 6777 /out/program"))
+	if b.Program == nil || b.Odd != "" {
+		t.Fatalf("a hard link: %q, %s", b.Odd, shown(b.Outcome))
+	}
+	if info, err := os.Lstat(b.Program.Path()); err != nil || info.Mode() != 0o555 {
+		t.Errorf("the artefact of a set-user-id file is %v, %v", info.Mode(), err)
+	}
+	built, err := g.job.Build(t.Context(), shell("true"))
+	if err == nil || !strings.Contains(err.Error(), "left nothing") || built.Program != nil {
+		t.Errorf("C56 a build that leaves nothing: %v", err)
+	}
+}
+
+// C76: nothing here fills the machine's own disk; a small file system takes the place of the scratch directory.
+func TestC76AFullDiskOfTheHostIsNoCompilationError(t *testing.T) {
+	dir := filepath.Join(scratch(), "small")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=320m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(unix.Unmount(dir, unix.MNT_DETACH), os.Remove(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	g := onAHost(t, func(c *Config) { c.Scratch = dir })
+	// The build's own space: full, and the source's fault.
+	own := shell("dd if=/dev/zero of=/tmp/full bs=1M count=70; exit 1")
+	if b := g.build(own); b.Stop != OnItsOwn || b.ExitCode != 1 || !strings.Contains(string(b.Stderr), "No space left on device") {
+		t.Errorf("a build that fills its own space: %s; %s", shown(b.Outcome), b.Stderr)
+	}
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 220<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.job.Build(t.Context(), own); err == nil || !strings.Contains(err.Error(), "free, and a build needs") {
+		t.Errorf("a build on a full disk: %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Error(err)
 	}
 }
 

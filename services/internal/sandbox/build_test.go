@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -136,5 +137,101 @@ func TestC23TheDaemonsDelayIsNotTheCompilersTime(t *testing.T) {
 		func(c *Config) { c.BuildWallFactor = 0.05 }) // three seconds
 	if err != nil || b.Stop != OnItsOwn || b.Program == nil || b.Wall > 3*time.Second {
 		t.Errorf("built %+v, %v", b.Outcome, err)
+	}
+}
+
+func TestAnOddArtefactIsTheSubmissionsDoing(t *testing.T) {
+	for what, header := range map[string]tar.Header{
+		"a symbolic link": {Name: "program", Typeflag: tar.TypeSymlink, Linkname: "/etc/shadow"},
+		"a hard link":     {Name: "program", Typeflag: tar.TypeLink, Linkname: "/etc/shadow"},
+		"a directory":     {Name: "program/", Typeflag: tar.TypeDir},
+		"a device":        {Name: "program", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 9},
+		"a named pipe":    {Name: "program", Typeflag: tar.TypeFifo},
+	} {
+		b, err := builds(t, &fakeDaemon{other: func(context.Context, *box) int { return 0 }, archive: func(string) io.ReadCloser {
+			return io.NopCloser(archive(t, header))
+		}})
+		if err != nil || b.Odd != what || b.Program != nil || b.TooLarge {
+			t.Errorf("%s: built %+v, %v", what, b, err)
+		}
+	}
+}
+
+func TestAFullDiskOfTheHostIsNotTheSourcesFault(t *testing.T) {
+	room := func(s space, err error) func(*lab, string) {
+		return func(l *lab, of string) {
+			before := l.box.free
+			l.box.free = func(path string) (space, error) {
+				if (path == l.box.layers) == (of == "layers") {
+					return s, err
+				}
+				return before(path)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(l *lab, of string)
+		says   string
+	}{
+		"no bytes":      {room(space{bytes: 0, files: -1}, nil), "0 B free"},
+		"too few bytes": {room(space{bytes: spaceAfter - 1, files: 1 << 20}, nil), "free, and a build needs"},
+		"no files":      {room(space{bytes: verdict.GiB, files: 3}, nil), "room for 3 more files"},
+		"not known":     {room(space{}, errAsked), "not known"},
+	} {
+		for _, of := range []string{"layers", "scratch"} {
+			t.Run(name+", "+of, func(t *testing.T) {
+				// The disk is full before the build, or fills up while it runs.
+				for _, during := range []bool{false, true} {
+					var l *lab
+					ran := false
+					l = newLab(t, &fakeDaemon{other: func(_ context.Context, c *box) int {
+						ran = true
+						c.say(true, "cannot write: No space left on device")
+						if during {
+							test.change(l, of)
+						}
+						return 1
+					}})
+					l.box.layers = "/layers"
+					l.box.free = func(string) (space, error) { return space{bytes: verdict.GiB, files: 1 << 20}, nil }
+					if !during {
+						test.change(l, of)
+					}
+					b, err := l.job.Build(t.Context(), Build{
+						Kind: SubmissionBuild, Image: "lang", Command: []string{"cc"}, SourceName: "main.c", Artifact: "program",
+					})
+					if err == nil || !strings.Contains(err.Error(), test.says) || ran != during {
+						t.Errorf("during the build %t: built %+v, it ran %t, error %v", during, b, ran, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The same words, while the host has room: then it was the build's own space that was full.
+func TestTheBuildsOwnSpaceFullIsTheSourcesFault(t *testing.T) {
+	for _, s := range []space{{bytes: spaceBefore, files: -1}, {bytes: spaceBefore, files: inodesLeast}} {
+		l := newLab(t, &fakeDaemon{other: func(_ context.Context, c *box) int {
+			c.say(true, "/tmp/cc.s: No space left on device")
+			return 1
+		}})
+		l.box.layers = "/layers"
+		l.box.free = func(string) (space, error) { return s, nil }
+		b, err := l.job.Build(t.Context(), Build{
+			Kind: SubmissionBuild, Image: "lang", Command: []string{"cc"}, SourceName: "main.c", Artifact: "program",
+		})
+		if err != nil || b.Stop != OnItsOwn || b.ExitCode != 1 {
+			t.Errorf("built %+v, %v", b, err)
+		}
+	}
+}
+
+func TestTheKernelSaysWhatIsFree(t *testing.T) {
+	if s, err := freeAt(t.TempDir()); err != nil || s.bytes <= 0 {
+		t.Errorf("free here: %+v, %v", s, err)
+	}
+	if _, err := freeAt("/nonexistent"); err == nil {
+		t.Error("something is free where nothing is")
 	}
 }

@@ -138,6 +138,19 @@ var errTooLarge = errors.New("the artefact is larger than its cap")
 // errNothing says that a build left nothing at the artefact's path.
 var errNothing = errors.New("the build left nothing to collect")
 
+// oddArtefact says what is in the artefact's place instead of a regular file.
+type oddArtefact struct{ what string }
+
+func (e *oddArtefact) Error() string {
+	return "the artefact is no regular file but " + e.what + "; links and devices are not followed"
+}
+
+// kinds names the entries of an archive that are no regular files.
+var kinds = map[byte]string{
+	tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link", tar.TypeDir: "a directory",
+	tar.TypeChar: "a device", tar.TypeBlock: "a device", tar.TypeFifo: "a named pipe",
+}
+
 // fetchArtefact reads /out/<name> of a build's container into a new file of mode 0555 in dir (C56; decisions 11).
 func (c *contained) fetchArtefact(ctx context.Context, name string, limit verdict.Bytes, dir *os.Root) error {
 	body, found, err := c.box.engine.Archive(ctx, c.id, wire.BuildDir+"/"+name, collectTimeout)
@@ -163,8 +176,11 @@ func unpackArtefact(stream io.Reader, name string, limit verdict.Bytes, dir *os.
 	if err != nil {
 		return fmt.Errorf("sandbox: reading the artefact %s: %w", name, err)
 	}
+	if what, odd := kinds[header.Typeflag]; odd {
+		return fmt.Errorf("sandbox: %s: %w", name, &oddArtefact{what})
+	}
 	if header.Typeflag != tar.TypeReg {
-		return fmt.Errorf("sandbox: the artefact %s is no regular file but of tar type %q; links and devices are not followed", name, header.Typeflag)
+		return fmt.Errorf("sandbox: the artefact %s is of the unknown tar type %q", name, header.Typeflag)
 	}
 	if header.Name != name {
 		return fmt.Errorf("sandbox: the artefact %s is called %q in the archive", name, header.Name)

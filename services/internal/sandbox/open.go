@@ -77,6 +77,8 @@ type Sandbox struct {
 	lanes  []chan struct{}
 	cap    verdict.Bytes // outputCap; the tests of this package have less patience
 	clock  time.Duration // judgeClock; the same
+	layers string        // where the daemon keeps the layers of containers; empty when it does not say
+	free   func(path string) (space, error)
 
 	mu     sync.Mutex
 	images map[string]engine.Image
@@ -124,6 +126,7 @@ func Open(ctx context.Context, eng *engine.Client, cfg Config) (*Sandbox, error)
 		driver.Close()
 		return nil, err
 	}
+	s.layers = info.RootDir
 	return s, nil
 }
 
@@ -145,6 +148,7 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 		images: map[string]engine.Image{},
 		cap:    outputCap,
 		clock:  judgeClock,
+		free:   freeAt,
 	}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, make(chan struct{}, 1))

@@ -131,8 +131,11 @@ type Built struct {
 	Stdout, Stderr []byte
 	// Program is the collected artefact; nil unless the build ended on its own with exit code 0.
 	Program *Program
-	// TooLarge says that the artefact was over its cap; then Program is nil (decisions: a compilation error).
+	// TooLarge says that the artefact was over its cap; then Program is nil (decisions 11: a compilation error).
 	TooLarge bool
+	// Odd says what the build left in the artefact's place that is no regular file, such as "a symbolic link"; empty otherwise.
+	// Then Program is nil. It was made inside the container, so it is the source's doing (decisions 16).
+	Odd string
 }
 
 // Sink consumes the output of a run as it crosses. Write is called from one goroutine, never after the run has ended;
