@@ -2,6 +2,7 @@ package judge
 
 import (
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/report"
 	"github.com/evalhost/evalhost/services/internal/score"
 	"github.com/evalhost/evalhost/services/internal/verdict"
@@ -45,13 +46,19 @@ func (b *Bench) refuse(toolchain langimages.Toolchain, r refusal) (*Judged, erro
 	return b.judged(toolchain, compilation, r.log, sheet, tested)
 }
 
-// judged puts the document together and makes sure that it can be written.
+// judged makes the result of a submission in a toolchain.
 func (b *Bench) judged(toolchain langimages.Toolchain, compilation report.Compilation, log string, sheet score.Sheet, tested []Tested) (*Judged, error) {
-	limits := b.problem.ShownLimits(toolchain.Family, toolchain.ID)
+	return assemble(b.problem, b.problem.ShownLimits(toolchain.Family, toolchain.ID), compilation, log, sheet, tested)
+}
+
+// assemble puts the document of any problem type together and makes sure that it can be written.
+func assemble(p *problem.Problem, limits problem.Limits, compilation report.Compilation, log string, sheet score.Sheet,
+	tested []Tested,
+) (*Judged, error) {
 	j := &Judged{
 		Verdict: sheet.Verdict,
 		Document: report.Document{
-			Type: string(b.problem.Type), Limits: report.Limits{Time: limits.Time, Memory: limits.Memory},
+			Type: string(p.Type), Limits: report.Limits{Time: limits.Time, Memory: limits.Memory},
 			Score: sheet.Score, MaxScore: sheet.Max, Compilation: compilation,
 		},
 		Log:   report.Log(log),
@@ -78,10 +85,12 @@ func (b *Bench) judged(toolchain langimages.Toolchain, compilation report.Compil
 }
 
 // groups are the package's groups as they are scored, in the author's order.
-func (b *Bench) groups() []score.Group {
-	groups := make([]score.Group, len(b.problem.Groups))
-	for i, g := range b.problem.Groups {
-		groups[i] = score.Group{Number: g.Number, Points: g.Points, Tests: b.problem.TestsIn(g.Number)}
+func (b *Bench) groups() []score.Group { return groupsOf(b.problem) }
+
+func groupsOf(p *problem.Problem) []score.Group {
+	groups := make([]score.Group, len(p.Groups))
+	for i, g := range p.Groups {
+		groups[i] = score.Group{Number: g.Number, Points: g.Points, Tests: p.TestsIn(g.Number)}
 	}
 	return groups
 }

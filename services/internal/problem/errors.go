@@ -90,6 +90,17 @@ func (e *Error) Error() string {
 	return printable(b.String())
 }
 
+// Reason reads "unpacks to more than 64 MiB": what is wrong, without the place and the code.
+func (e *Error) Reason() string {
+	switch {
+	case e.Err == nil:
+		return printable(e.Msg)
+	case e.Msg == "":
+		return printable(e.Err.Error())
+	}
+	return printable(e.Msg + ": " + e.Err.Error())
+}
+
 // Unwrap returns what lies beneath.
 func (e *Error) Unwrap() error { return e.Err }
 
