@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/engine"
 	"github.com/evalhost/evalhost/services/internal/hostcheck"
+	"github.com/evalhost/evalhost/services/internal/judge"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
 )
 
@@ -17,6 +19,8 @@ import (
 type host struct {
 	box    *sandbox.Sandbox
 	images map[string]string // the daemon's ids of the proved images, by key
+	// versions is what the images' compilers and interpreters call themselves: they were seen to start.
+	versions judge.Versions
 
 	log      *slog.Logger
 	client   *engine.Client
@@ -56,9 +60,13 @@ func openHost(ctx context.Context, s settings, keys []string, messages io.Writer
 		Instance: newInstance(), Scratch: s.scratch, Shim: s.shim, CgroupRoot: s.cgroupRoot, Lanes: []sandbox.Lane{{}},
 		BuildWallFactor: s.wallFactor, Log: h.log,
 	})
-	if err == nil && s.wallFactor != 1 {
+	if err != nil {
+		return nil, err
+	}
+	if s.wallFactor != 1 {
 		fmt.Fprintf(messages, "evalhost: the wall clock of builds is multiplied by %g (EVALHOST_BUILD_WALL_FACTOR)\n", s.wallFactor)
 	}
+	h.versions, err = readVersions(ctx, judge.InSandbox(h.box), langimages.Default(), h.images, versionsDir)
 	return h, err
 }
 

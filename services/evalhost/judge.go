@@ -159,8 +159,9 @@ func (s *seat) judge(ctx context.Context, h *host, w *workdir, submission judge.
 		shown.say("preparing the problem")
 		var err error
 		s.bench, err = judge.Open(ctx, judge.Config{
-			Box: judge.InSandbox(h.box), Table: s.table, Rules: s.rules, Images: h.images, Products: w.dir,
-			Lanes: h.box.Lanes(), Log: h.log,
+			Box: judge.InSandbox(h.box), Table: s.table, Rules: s.rules, Images: h.images, Versions: h.versions,
+			Products: w.dir,
+			Lanes:    h.box.Lanes(), Log: h.log,
 		}, s.problem)
 		if err != nil {
 			return nil, err

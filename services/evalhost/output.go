@@ -25,8 +25,11 @@ func writeDocument(w io.Writer, j *judge.Judged) error {
 // verdict.
 func writeJudged(w io.Writer, j *judge.Judged, toolchain langimages.Toolchain, noPolicy bool) error {
 	d := &j.Document
-	if _, err := fmt.Fprintf(w, "%s, %s, limits %d ms and %s\n", d.Type, toolchain.Label, report.Millis(d.Limits.Time),
-		d.Limits.Memory); err != nil {
+	language := toolchain.Label
+	if j.Version != "" {
+		language += ": " + report.Printable(j.Version)
+	}
+	if _, err := fmt.Fprintf(w, "%s, %s, limits %d ms and %s\n", d.Type, language, report.Millis(d.Limits.Time), d.Limits.Memory); err != nil {
 		return err
 	}
 	if noPolicy {

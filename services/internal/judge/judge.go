@@ -48,6 +48,9 @@ type Config struct {
 	Rules *policy.Profile
 	// Images holds the daemon's id of each image, by key: the ids that were proved to be of the expected images.
 	Images map[string]string
+	// Versions says which compiler or interpreter each toolchain is, as far as that was read; see ReadVersions. It is told
+	// to people and decides nothing. Nil for not known.
+	Versions Versions
 	// Products is a directory that outlives the bench; a judging program that was built is put there, under a name of its
 	// own. Not used for a problem without one.
 	Products string

@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"strings"
+
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/report"
@@ -11,9 +13,14 @@ import (
 // Judged is a submission that was judged, whatever the verdict.
 type Judged struct {
 	Verdict verdict.Verdict
+	// Toolchain is the one that was asked for, an alias resolved; Version is what its compiler or interpreter calls itself,
+	// empty when that was not read.
+	Toolchain langimages.Toolchain
+	Version   string
 	// Document is the details document; its tests are in the order of the table.
 	Document report.Document
-	// Log is the text of the log attachment: what the compiler said, or why nothing was compiled. It may be empty.
+	// Log is the text of the log attachment: what the compiler said, and which compiler that was, or why nothing was compiled.
+	// It is empty when there was nothing to say.
 	Log string
 	// Tests is how each test ended, in the order of the census.
 	Tests []Tested
@@ -26,7 +33,7 @@ func (b *Bench) finish(toolchain langimages.Toolchain, log string, tested []Test
 		return nil, err
 	}
 	// What the compiler said of a program that was built is for the log alone.
-	return b.judged(toolchain, report.Compilation{Status: verdict.OK}, log, sheet, tested)
+	return b.judged(toolchain, report.Compilation{Status: verdict.OK}, b.signed(toolchain, log), sheet, tested)
 }
 
 // refuse makes the result of a submission that was not run: every test failed for the one reason (4.2).
@@ -43,7 +50,21 @@ func (b *Bench) refuse(toolchain langimages.Toolchain, r refusal) (*Judged, erro
 	if err != nil {
 		return nil, err
 	}
-	return b.judged(toolchain, compilation, r.log, sheet, tested)
+	log := r.log
+	if r.compiled {
+		log = b.signed(toolchain, log)
+	}
+	return b.judged(toolchain, compilation, log, sheet, tested)
+}
+
+// signed appends to a compiler's words which compiler they are of. A compiler without a word is not named either: then there
+// is no log.
+func (b *Bench) signed(toolchain langimages.Toolchain, log string) string {
+	version := b.Versions[toolchain.ID]
+	if version == "" || strings.TrimSpace(log) == "" {
+		return log
+	}
+	return withLine(log, toolchain.Label+": "+version)
 }
 
 // judged makes the result of a submission in a toolchain.
@@ -56,7 +77,7 @@ func assemble(p *problem.Problem, limits problem.Limits, compilation report.Comp
 	tested []Tested,
 ) (*Judged, error) {
 	j := &Judged{
-		Verdict: sheet.Verdict,
+		Verdict: sheet.Verdict, Toolchain: toolchain, Version: b.Versions[toolchain.ID],
 		Document: report.Document{
 			Type: string(p.Type), Limits: report.Limits{Time: limits.Time, Memory: limits.Memory},
 			Score: sheet.Score, MaxScore: sheet.Max, Compilation: compilation,

@@ -45,7 +45,7 @@ func (b *Bench) judge(ctx context.Context, s Submission, progress Progress) (*Ju
 	s.Keep.file(toolchain.Source, s.Source)
 	s.Keep.file("log", []byte(built.log))
 	if built.program == nil {
-		return b.refuse(toolchain, refusal{verdict.CompilationError, built.log})
+		return b.refuse(toolchain, refusal{reason: verdict.CompilationError, log: built.log, compiled: true})
 	}
 	s.Keep.program(built.program.Path())
 	c := candidate{toolchain: toolchain, image: image, program: built.program, keep: s.Keep}

@@ -15,8 +15,9 @@ const maxSource = 8 * verdict.MiB
 type refusal struct {
 	// reason is PolicyViolation or CompilationError.
 	reason verdict.Reason
-	// log says why, for the participant.
-	log string
+	// log says why, for the participant; compiled says that it is a compiler's.
+	log      string
+	compiled bool
 }
 
 func (r refusal) refused() bool { return r.reason != verdict.NoReason }
@@ -26,13 +27,13 @@ func (r refusal) refused() bool { return r.reason != verdict.NoReason }
 func (b *Bench) screen(s Submission, toolchain langimages.Toolchain) refusal {
 	switch {
 	case !toolchain.Allowed(b.problem.Languages):
-		return refusal{verdict.PolicyViolation, fmt.Sprintf("%s is not accepted for this problem; accepted: %s\n",
+		return refusal{reason: verdict.PolicyViolation, log: fmt.Sprintf("%s is not accepted for this problem; accepted: %s\n",
 			toolchain.Label, strings.Join(b.problem.Languages, ", "))}
 	case !toolchain.AcceptsName(s.FileName):
-		return refusal{verdict.CompilationError, fmt.Sprintf("%s is not a file name for %s; accepted extensions: %s\n",
+		return refusal{reason: verdict.CompilationError, log: fmt.Sprintf("%s is not a file name for %s; accepted extensions: %s\n",
 			shown(s.FileName), toolchain.Label, strings.Join(toolchain.Extensions, ", "))}
 	case verdict.Bytes(len(s.Source)) > maxSource:
-		return refusal{verdict.PolicyViolation, fmt.Sprintf("the source has %d KiB; the most that is accepted is %d KiB\n",
+		return refusal{reason: verdict.PolicyViolation, log: fmt.Sprintf("the source has %d KiB; the most that is accepted is %d KiB\n",
 			verdict.Bytes(len(s.Source))/verdict.KiB, maxSource/verdict.KiB)}
 	case s.NoPolicy:
 		return refusal{}
@@ -42,7 +43,7 @@ func (b *Bench) screen(s Submission, toolchain langimages.Toolchain) refusal {
 		b.Log.Warn("there are no source rules for this language, so none were applied", "toolchain", toolchain.ID)
 	}
 	if rules.Broken() {
-		return refusal{verdict.PolicyViolation, strings.Join(rules.Lines(), "\n") + "\n"}
+		return refusal{reason: verdict.PolicyViolation, log: strings.Join(rules.Lines(), "\n") + "\n"}
 	}
 	return refusal{}
 }
