@@ -35,20 +35,36 @@ func makeBox(mounted string, limit int64) (*box, error) {
 	if err := makeDir(inside.dir); err != nil {
 		return nil, err
 	}
-	for _, limit := range [...]struct {
-		file, value string
-		required    bool
-	}{
-		{"memory.max", strconv.FormatInt(limit, 10), true},
-		{"pids.max", strconv.Itoa(wire.PidsMaxBox), true},
-		{"memory.swap.max", "0", false},  // absent from a kernel without swap accounting; the container has no swap
-		{"memory.oom.group", "1", false}, // the whole box dies together
-	} {
-		if err := writeFile(inside.dir+"/"+limit.file, limit.value); err != nil && limit.required {
-			return nil, err
-		}
+	if err := inside.limit(limit); err != nil {
+		return nil, err
 	}
 	return inside, nil
+}
+
+// limit writes the box's limits. Two of their files may be absent, because a kernel without swap accounting or before
+// 4.19 has none of them and the container's own limits say the same; a file that is there and refuses the limit ends the run.
+func (b *box) limit(memory int64) error {
+	for _, limit := range [...]struct {
+		file, value string
+		mayBeAbsent bool
+	}{
+		{"memory.max", strconv.FormatInt(memory, 10), false},
+		{"pids.max", strconv.Itoa(wire.PidsMaxBox), false},
+		{"memory.swap.max", "0", true},
+		{"memory.oom.group", "1", true}, // the whole box dies together
+	} {
+		err := writeFile(b.dir+"/"+limit.file, limit.value)
+		if err != nil && !(limit.mayBeAbsent && isAbsent(err)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isAbsent says whether a failure is that of a file that is not there.
+func isAbsent(err error) bool {
+	failed, isFailure := err.(*failure)
+	return isFailure && failed.err == syscall.ENOENT
 }
 
 // ownCgroup finds the container's own cgroup below the mounted home and proves it: this process is in there.
