@@ -202,3 +202,9 @@ func isNoSuchUnit(err error) bool {
 	var said dbus.Error
 	return errors.As(err, &said) && said.Name == "org.freedesktop.systemd1.NoSuchUnit"
 }
+
+// isUnitExists recognises systemd's answer about a name that is taken.
+func isUnitExists(err error) bool {
+	var said dbus.Error
+	return errors.As(err, &said) && said.Name == "org.freedesktop.systemd1.UnitExists"
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
 
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -216,8 +217,11 @@ type fakeSystemd struct {
 	root    string
 	units   map[string]bool
 	noFiles bool
+	refuses bool // a start is given up, and the unit is there all the same
 	closed  bool
-	startOf map[string][]sd.Property
+	// stopping is called before a unit is stopped.
+	stopping func()
+	startOf  map[string][]sd.Property
 }
 
 func (f *fakeSystemd) dir(unit string) string { return filepath.Join(f.root, "evalhost.slice", unit) }
@@ -226,7 +230,11 @@ func (f *fakeSystemd) Start(_ context.Context, unit string, properties []sd.Prop
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.units[unit] {
-		return errors.New("unit was already loaded")
+		return dbus.Error{Name: "org.freedesktop.systemd1.UnitExists", Body: []any{"Unit " + unit + " was already loaded or has a fragment file."}}
+	}
+	if f.refuses {
+		f.units[unit] = true // as a start that is given up and succeeds later
+		return errors.New("systemd did not say how its job ended")
 	}
 	f.units[unit], f.startOf[unit] = true, properties
 	if err := os.MkdirAll(f.dir(unit), 0o755); err != nil || f.noFiles {
@@ -238,6 +246,9 @@ func (f *fakeSystemd) Start(_ context.Context, unit string, properties []sd.Prop
 func (f *fakeSystemd) Stop(_ context.Context, unit string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.stopping != nil {
+		f.stopping()
+	}
 	delete(f.units, unit)
 	return os.RemoveAll(f.dir(unit))
 }
@@ -293,6 +304,48 @@ func TestASystemdHomeIsATransientSliceThatIsStopped(t *testing.T) {
 	d.Close()
 	if !f.closed {
 		t.Error("the bus was not let go")
+	}
+}
+
+func TestANameThatIsTakenIsRefusedAndItsOwnerIsLeftAlone(t *testing.T) {
+	d, f := overFake(t)
+	run := NewName("me")
+	h, err := d.Open(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(t.Context(), run); err == nil || !strings.Contains(err.Error(), "already loaded") {
+		t.Errorf("the second of one name: %v", err)
+	}
+	if !f.units["evalhost-"+string(run)+".slice"] || !exists(h.Dir) {
+		t.Error("the first one's slice was stopped")
+	}
+	f.refuses = true
+	if _, err := d.Open(t.Context(), NewName("me")); err == nil {
+		t.Error("a start that failed gave a home")
+	}
+	if len(f.units) != 1 {
+		t.Errorf("a start whose end nobody knows left its slice: %v", f.units)
+	}
+}
+
+func TestWhatStillLivesInASliceIsKilledBeforeItIsStopped(t *testing.T) {
+	d, f := overFake(t)
+	h, err := d.Open(t.Context(), NewName("me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := filepath.Join(h.Dir, "cgroup.kill")
+	if err := os.WriteFile(kill, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.stopping = func() {
+		if got, err := os.ReadFile(kill); err != nil || string(got) != "1" {
+			t.Errorf("when the slice is stopped its cgroup.kill says %q, %v", got, err)
+		}
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

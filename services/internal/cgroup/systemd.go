@@ -72,7 +72,10 @@ func (d *systemdDriver) Open(ctx context.Context, run Name) (*Home, error) {
 	}
 	home.close = func(ctx context.Context) error { return d.remove(ctx, name, home.Dir) }
 	if err := d.bus.Start(ctx, name, properties); err != nil {
-		_ = home.close(ctx)
+		// A name that is taken belongs to somebody else, whose run must not be stopped for it.
+		if !isUnitExists(err) {
+			_ = home.close(ctx)
+		}
 		return nil, fmt.Errorf("cgroup: starting the slice of a run: %w: the run cannot be measured, so it is not judged", err)
 	}
 	if err := await(ctx, func() bool { return exists(filepath.Join(home.Dir, "memory.events")) }); err != nil {
@@ -83,9 +86,13 @@ func (d *systemdDriver) Open(ctx context.Context, run Name) (*Home, error) {
 	return home, nil
 }
 
-// remove stops a slice and waits until its directory is gone.
+// remove stops a slice and waits until its directory is gone. What still lives in it is killed first: systemd would ask a
+// container's scope to end and wait for its patience to run out, and that is longer than ours.
 func (d *systemdDriver) remove(ctx context.Context, name, dir string) error {
 	ctx = context.WithoutCancel(ctx)
+	if err := writeControl(filepath.Join(dir, "cgroup.kill"), "1"); err != nil {
+		return fmt.Errorf("cgroup: killing what is left in %s: %w: it stays until the next sweep", name, err)
+	}
 	if err := d.bus.Stop(ctx, name); err != nil {
 		return fmt.Errorf("cgroup: stopping %s: %w: it stays until the next sweep", name, err)
 	}
