@@ -100,6 +100,9 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		ReadonlyRootfs: !s.WritableRoot,
 		// The shim must be PID 1 even where the daemon's configuration asks for an init of its own.
 		Init: &noInit,
+		// crun puts a cgroup of its own between the scope and the container unless told not to (decisions 2); a container
+		// that looks at its own cgroup must see the one its limits stand on.
+		Annotations: map[string]string{"run.oci.systemd.subgroup": ""},
 		// Nothing a container says goes through the daemon: it would keep a megabyte of it in memory, handle every line as
 		// a message, and still be busy with that long after the container was killed. Whatever is wanted goes through
 		// channels of the Runner's.
@@ -123,8 +126,6 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 		host.CapAdd = []string{"SETUID", "SETGID"}
 		// For the name in /proc/self/cgroup, not for a permission.
 		host.CgroupnsMode = container.CgroupnsModeHost
-		// crun puts a cgroup of its own between the scope and the container unless told not to (decisions 2).
-		host.Annotations = map[string]string{"run.oci.systemd.subgroup": ""}
 	}
 	if s.Tmp > 0 {
 		host.Tmpfs = map[string]string{"/tmp": fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d", int64(s.Tmp))}

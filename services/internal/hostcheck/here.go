@@ -17,6 +17,7 @@ import (
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -28,6 +29,10 @@ type Options struct {
 	References map[string]string
 	// Keys are the images that are needed; nil for all that the manifest describes.
 	Keys []string
+	// Cache is a directory that judges will mount; it is proved to be mountable where it exists. Empty for none.
+	Cache string
+	// Lanes is how many tests shall be judged at once; zero is one.
+	Lanes int
 }
 
 // Here describes the machine this process runs on. Close it when the check is done.
@@ -46,6 +51,10 @@ func Here(opts Options) *Machine {
 	m.Docker = daemon.info
 	m.Bus = func(ctx context.Context) (string, error) { return reachBus(ctx, opts.CgroupRoot) }
 	m.Probe = func(ctx context.Context, driver string) error { return probe(ctx, driver, opts.CgroupRoot) }
+	m.Container = func(ctx context.Context, driver, image string) (string, error) {
+		return daemon.container(ctx, opts, driver, image)
+	}
+	m.Lanes, m.Processors = opts.Lanes, sandbox.ThisMachine()
 	m.Images, m.ImagesErr = images(opts, daemon)
 	return m
 }
@@ -79,6 +88,22 @@ func (d *daemon) close() error {
 		return nil
 	}
 	return d.client.Close()
+}
+
+// container runs the probe in the nearest directory to scratch that exists: asking does not make it.
+func (d *daemon) container(ctx context.Context, opts Options, driver, image string) (string, error) {
+	if d.client == nil {
+		return "", errors.New("the daemon was not reached")
+	}
+	scratch, err := nearest(opts.Scratch)
+	if err != nil {
+		return "", err
+	}
+	cfg := sandbox.ProbeConfig{Driver: driver, CgroupRoot: opts.CgroupRoot, Scratch: scratch, Image: image}
+	if info, err := os.Stat(opts.Cache); err == nil && info.IsDir() {
+		cfg.Mount = opts.Cache
+	}
+	return sandbox.Probe(ctx, d.client, cfg)
 }
 
 // images reads the manifest and makes one Image of each that is needed, in the order of the table of languages.
@@ -163,8 +188,13 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, home.Close(ctx)) }()
-	if _, err := home.Read(); err != nil {
+	got, err := home.Read()
+	if err != nil {
 		return err
+	}
+	// Absent is not zero: a kernel or a delegation without one of these measures nothing.
+	if got.CPU == nil || got.Memory == nil || got.Peak == nil || got.Populated == nil {
+		return fmt.Errorf("%s lacks cpu.stat, memory.events, memory.peak or cgroup.events", home.Dir)
 	}
 	for file, value := range probeLimits {
 		path := filepath.Join(home.Dir, file)

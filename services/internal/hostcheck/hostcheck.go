@@ -10,6 +10,7 @@ package hostcheck
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -82,7 +83,9 @@ type requirement struct {
 	id, asked, why string
 	// needs names an earlier requirement without which this one cannot be answered; empty for none.
 	needs string
-	look  func(context.Context, *Machine) finding
+	// within is how long the look may take; perRequirement where it is zero.
+	within time.Duration
+	look   func(context.Context, *Machine) finding
 }
 
 // requirements is the fixed order. A cause stands before what follows from it.
@@ -113,14 +116,30 @@ var requirements = []requirement{
 	governor,
 	boost,
 	smt,
+	lanes,
 	manifest,
 }
 
-// Run asks everything of the machine: the requirements above, then one for each of the machine's images.
+// insideRequirements are asked last: they need an image that was found to be the expected one.
+var insideRequirements = []requirement{
+	containerProbe,
+	containerIdentity,
+	containerCapabilities,
+	containerPrivileges,
+	containerSeccomp,
+	containerNetwork,
+	containerRoot,
+	containerLimits,
+	containerAppArmor,
+}
+
+// Run asks everything of the machine: the requirements above, then one for each of the machine's images, then those that
+// are asked inside a container of the first image that was found to be the expected one.
 func Run(ctx context.Context, m *Machine) Report {
 	report := Report{Fit: true, Images: map[string]string{}}
 	unmet := map[string]string{}
-	all := append(append([]requirement(nil), requirements...), imageRequirements(m, report.Images)...)
+	m.proved = ""
+	all := slices.Concat(requirements, imageRequirements(m, report.Images), insideRequirements)
 	for _, req := range all {
 		result := ask(ctx, m, req, unmet)
 		if result.Status == Failed {
@@ -143,7 +162,11 @@ func ask(ctx context.Context, m *Machine, req requirement, unmet map[string]stri
 		result.Found = "not asked, because " + cause + " is not met"
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, perRequirement)
+	within := perRequirement
+	if req.within > 0 {
+		within = req.within
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	f := req.look(ctx, m)
 	result.Status, result.Found, result.Cure = f.status, f.found, f.cure

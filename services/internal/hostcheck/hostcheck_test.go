@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -201,6 +203,46 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		{"smt", "on", changed(smtActive, "1\n"), Warning, "shared", "nosmt"},
 		{"smt", "no control", without(smtActive), NotApplicable, "", ""},
 
+		{"lanes", "more than cores", func(_ *testing.T, m *Machine) { m.Lanes = 5 }, Failed, "5 lanes", "AJ_Runner__TestsAtOnce"},
+		{"lanes", "half a core", func(_ *testing.T, m *Machine) {
+			m.Processors = sandbox.Processors{Allowed: "0-1", Online: "0-3", Siblings: func(cpu int) []int { return []int{cpu % 2, cpu%2 + 2} }}
+		}, Warning, "sibling", "nosmt"},
+		{"lanes", "a set", func(_ *testing.T, m *Machine) { m.Processors.Allowed = "1,2"; m.Lanes = 2 }, OK, "pinned to 1 and 2", ""},
+
+		{"container.probe", "cannot be started", func(_ *testing.T, m *Machine) {
+			m.Container = func(context.Context, string, string) (string, error) { return "", errors.New("no such runtime") }
+		}, Failed, "no such runtime", "journalctl"},
+		{"container.probe", "says nothing", func(_ *testing.T, m *Machine) {
+			m.Container = func(context.Context, string, string) (string, error) { return "", nil }
+		}, Failed, "did not say everything", "/bin/sh"},
+		{"container.probe", "is cut short", insideSays("== end\n", ""), Failed, "did not say everything", ""},
+		{"container.probe", "has no proved image", image([]string{"another"}, nil), Failed, "no image", "docker load"},
+		{"container.identity", "root", insideSays("Uid:\t65534\t65534", "Uid:\t0\t0"), Failed, `Uid is "0 0 65534 65534"`, "userns"},
+		{"container.identity", "another group", insideSays("Gid:\t65534", "Gid:\t0"), Failed, "Gid", ""},
+		{"container.identity", "more groups", insideSays("Groups:\t65534", "Groups:\t65534 27"), Failed, "groups 65534 27", ""},
+		{"container.identity", "not told", insideSays("Uid:", "Xid:"), Failed, "Uid is not told", ""},
+		{"container.capabilities", "Docker's own set in the bounding set", insideSays("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb"), Failed, "CapBnd", "runtime"},
+		{"container.capabilities", "not told", insideSays("CapAmb", "CapXyz"), Failed, "CapAmb is not told", ""},
+		{"container.privileges", "can be gained", insideSays("NoNewPrivs:\t1", "NoNewPrivs:\t0"), Failed, "NoNewPrivs", "runtime"},
+		{"container.seccomp", "none", insideSays("Seccomp:\t2", "Seccomp:\t0"), Failed, `Seccomp is "0"`, "seccomp-profile"},
+		{"container.network", "a link", insideSays("    lo:", "  eth0:"), Failed, "a link eth0", "none"},
+		{"container.network", "a route", insideSays("IRTT\n", "IRTT\neth0 00000000 0102A8C0\n"), Failed, "eth0 00000000", ""},
+		{"container.network", "a route of IPv6", insideSays("80200001       lo", "80200001       eth0"), Failed, "eth0", ""},
+		{"container.root", "writable", insideSays("/ / ro,", "/ / rw,"), Failed, "/ is mounted writable", "runtime"},
+		{"container.root", "another writable mount", insideSays("/aj-out ro,", "/aj-out rw,"), Failed, "/aj-out is mounted writable", ""},
+		{"container.root", "no root", insideSays("/ / ro,", "/ /x ro,"), Failed, "no root", ""},
+		{"container.root", "a file was made", insideSays("== written\n", "== written\n/etc\n"), Failed, "made in /etc", ""},
+		{"container.limits", "no memory limit", insideSays("100663296", "max"), Failed, `memory.max is "max"`, "controllers"},
+		{"container.limits", "swap", insideSays("== memory.swap.max\n0\n", "== memory.swap.max\nmax\n"), Failed, "memory.swap.max", ""},
+		{"container.limits", "a kernel that cannot swap", insideSays("== memory.swap.max\n0\n", ""), OK, "", ""},
+		{"container.limits", "no pids", insideSays("== pids.max\n24\n", ""), Failed, `pids.max is ""`, ""},
+		{"container.limits", "a whole machine", insideSays("100000 100000", "max 100000"), Failed, "cpu.max", ""},
+		{"container.limits", "core dumps", insideSays("size        0                    0 ", "size        0                    unlimited "), Failed, "core", ""},
+		{"container.limits", "files", insideSays("256                  256 ", "1024 1024 "), Failed, "open files", ""},
+		{"container.apparmor", "unconfined", insideSays("docker-default (enforce)", "unconfined"), Failed, "unconfined", "apparmor"},
+		{"container.apparmor", "complains only", insideSays("(enforce)", "(complain)"), Failed, "complain", "apparmor"},
+		{"container.apparmor", "none", docker(func(d *Docker) { d.SecurityOptions = d.SecurityOptions[1:] }), NotApplicable, "no AppArmor", ""},
+
 		{"images", "no manifest", func(_ *testing.T, m *Machine) {
 			m.Images, m.ImagesErr = nil, errors.New("open /etc/evalhost/images.json: no such file or directory")
 		}, Failed, "/etc/evalhost/images.json", "EVALHOST_MANIFEST"},
@@ -242,7 +284,7 @@ func image(differences []string, err error) func(*testing.T, *Machine) {
 func TestEveryRequirementHasAFailingRowOrOnlyWarns(t *testing.T) {
 	// The table above is the proof for each; this one keeps the identifiers and the texts whole.
 	seen := map[string]bool{}
-	for _, req := range requirements {
+	for _, req := range slices.Concat(requirements, insideRequirements) {
 		if seen[req.id] {
 			t.Errorf("two requirements are called %s", req.id)
 		}
@@ -277,7 +319,8 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 	}
 	want := []string{
 		"docker.version", "docker.platform", "docker.identity", "docker.seccomp", "docker.disk", "cgroup.driver",
-		"cgroup.bus", "cgroup.probe", "image.gcc",
+		"cgroup.bus", "cgroup.probe", "image.gcc", "container.probe", "container.identity", "container.capabilities",
+		"container.privileges", "container.seccomp", "container.network", "container.root", "container.limits", "container.apparmor",
 	}
 	if diff := cmp.Diff([]string{"docker.reachable"}, causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)

@@ -31,7 +31,7 @@ func imageRequirements(m *Machine, proved map[string]string) []requirement {
 			asked: "the image " + image.Ref + " as it was built",
 			why:   "in any other image the same source could get another verdict",
 			needs: "docker.reachable",
-			look: func(ctx context.Context, _ *Machine) finding {
+			look: func(ctx context.Context, m *Machine) finding {
 				id, differences, err := image.Look(ctx)
 				cure := "load the image that belongs to the manifest: docker load -i <image>.tar"
 				switch {
@@ -43,6 +43,9 @@ func imageRequirements(m *Machine, proved map[string]string) []requirement {
 					return failed(image.Ref+" is another image: "+strings.Join(differences, "; "), cure)
 				}
 				proved[image.Key] = id
+				if m.proved == "" {
+					m.proved = id
+				}
 				return met(image.Ref)
 			},
 		})

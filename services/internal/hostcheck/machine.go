@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -29,6 +30,11 @@ type Machine struct {
 	Bus func(context.Context) (string, error)
 	// Probe makes a home for a run, limits it, reads it and removes it, with the daemon's driver.
 	Probe func(ctx context.Context, driver string) error
+	// Container runs a container of the image that looks at itself from inside, and returns what it printed: sandbox.Probe.
+	Container func(ctx context.Context, driver, image string) (string, error)
+	// Lanes is how many tests shall be judged at once, and Processors what they are made of; zero is one.
+	Lanes      int
+	Processors sandbox.Processors
 	// Scratch is the directory that runs are made in. It may be missing: then its file system is looked at.
 	Scratch string
 	// Shim is the path of the shim's executable.
@@ -44,6 +50,9 @@ type Machine struct {
 
 	// docker is the daemon's answer, kept by dockerReachable for the rows that need it.
 	docker Docker
+	// proved is the id of the first image that was found to be the expected one, inside what its container printed.
+	proved string
+	inside inside
 	close  func() error
 }
 
@@ -91,3 +100,9 @@ func (m *Machine) control(absolute string) (value string, present bool, err erro
 	}
 	return value, true, err
 }
+
+// after is a table without its first n lines.
+func after(lines []string, n int) []string { return lines[min(n, len(lines)):] }
+
+// isOrHolds tells whether a path is a directory or lies inside it.
+func isOrHolds(dir, path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

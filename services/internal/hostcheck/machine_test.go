@@ -8,8 +8,68 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
+
+// goodInside is what the probe container prints on such a machine.
+const goodInside = `== status
+Name:	sh
+Uid:	65534	65534	65534	65534
+Gid:	65534	65534	65534	65534
+Groups:	65534 
+CapInh:	0000000000000000
+CapPrm:	0000000000000000
+CapEff:	0000000000000000
+CapBnd:	0000000000000000
+CapAmb:	0000000000000000
+NoNewPrivs:	1
+Seccomp:	2
+Seccomp_filters:	1
+== routes
+Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+== routes6
+00000000000000000000000000000001 80 00000000000000000000000000000000 00 00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo
+== links
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0
+== limits
+Limit                     Soft Limit           Hard Limit           Units     
+Max core file size        0                    0                    bytes     
+Max open files            256                  256                  files     
+== mounts
+120 90 0:50 / / ro,relatime - overlay overlay rw,lowerdir=/x
+121 120 0:53 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
+122 120 0:54 / /dev rw,nosuid - tmpfs tmpfs rw,size=65536k,mode=755
+123 122 0:55 / /dev/shm rw,nosuid,nodev,noexec,relatime - tmpfs shm rw,size=65536k
+124 120 0:57 / /sys ro,nosuid,nodev,noexec,relatime - sysfs sysfs ro
+125 120 254:1 /scratch/cli_probe1 /aj-out ro,relatime - ext4 /dev/vda1 rw
+== apparmor
+docker-default (enforce)
+== memory.max
+100663296
+== memory.swap.max
+0
+== pids.max
+24
+== cpu.max
+100000 100000
+== written
+== end
+`
+
+// insideSays makes a change of what the probe container prints.
+func insideSays(from, to string) func(*testing.T, *Machine) {
+	return func(t *testing.T, m *Machine) {
+		t.Helper()
+		said := strings.Replace(goodInside, from, to, 1)
+		if said == goodInside {
+			t.Fatalf("nothing was changed: no %q", from)
+		}
+		m.Container = func(context.Context, string, string) (string, error) { return said, nil }
+	}
+}
 
 // goodFiles is a machine on which every requirement is met.
 var goodFiles = map[string]string{
@@ -45,11 +105,13 @@ func goodMachine(t *testing.T) *Machine {
 				SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"},
 			}, nil
 		},
-		Bus:     func(context.Context) (string, error) { return "the system bus", nil },
-		Probe:   func(context.Context, string) error { return nil },
-		Scratch: filepath.Join(root, "scratch", "below"),
-		Free:    func(string) (verdict.Bytes, error) { return 20 * verdict.GiB, nil },
-		Execute: func(context.Context, string) error { return nil },
+		Bus:        func(context.Context) (string, error) { return "the system bus", nil },
+		Probe:      func(context.Context, string) error { return nil },
+		Container:  func(context.Context, string, string) (string, error) { return goodInside, nil },
+		Processors: sandbox.Processors{Allowed: "0-3", Online: "0-3"},
+		Scratch:    filepath.Join(root, "scratch", "below"),
+		Free:       func(string) (verdict.Bytes, error) { return 20 * verdict.GiB, nil },
+		Execute:    func(context.Context, string) error { return nil },
 		Images: []Image{
 			{Key: "gcc", Ref: "evalhost/gcc", Look: func(context.Context) (string, []string, error) { return "sha256:1", nil, nil }},
 		},

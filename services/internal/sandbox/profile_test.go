@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// profiles are the six, each as it is made for an ordinary step.
+// profiles are the six, each as it is made for an ordinary step, and the host check's.
 func profiles() map[string]engine.Spec {
 	s := step{
 		run: "abc_r0123456789abcdef", instance: "abc",
@@ -44,6 +44,7 @@ func profiles() map[string]engine.Spec {
 		"interactive-run":  judgedProfile(s, interactive),
 		"checker":          checkerProfile(s, judge),
 		"interactor":       interactorProfile(s, judge),
+		"probe":            probeProfile(s, "/scratch/cli_probe1", "/cache"),
 	}
 }
 

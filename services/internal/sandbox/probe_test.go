@@ -1,0 +1,94 @@
+//go:build !guest
+
+package sandbox
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// probing runs a probe over the fakes and checks that nothing of it is left.
+func probing(t *testing.T, daemon *fakeDaemon) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	daemon.containers = map[string]*box{}
+	for _, d := range []string{"homes", "scratch"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, err := probe(t.Context(), daemon, fakeDriver{filepath.Join(dir, "homes")}, ProbeConfig{
+		Scratch: filepath.Join(dir, "scratch"), Image: "sha256:1", Mount: dir, Locks: filepath.Join(dir, "locks"),
+	})
+	for _, d := range []string{"homes", "scratch", "locks"} {
+		if left, _ := os.ReadDir(filepath.Join(dir, d)); len(left) > 0 {
+			t.Errorf("the probe left %v in %s", left, d)
+		}
+	}
+	if len(daemon.containers) > 0 {
+		t.Errorf("the probe left %d containers", len(daemon.containers))
+	}
+	return said, err
+}
+
+func TestAProbeIsLockedSweptAndGoneWhenItHasSpoken(t *testing.T) {
+	daemon := &fakeDaemon{}
+	daemon.other = func(ctx context.Context, c *box) int {
+		if !strings.HasPrefix(c.spec.Instance, localPrefix) || len(c.spec.Mounts) != 2 || c.spec.Mounts[1].Writable {
+			t.Errorf("the probe is %+v", c.spec)
+		}
+		// Whoever starts meanwhile must not take it for what a killed command left.
+		locks := filepath.Join(filepath.Dir(filepath.Dir(c.home)), "locks")
+		if l, err := tryLock(instanceLock(locks, c.spec.Instance)); err == nil {
+			l.release()
+			t.Error("the probe's instance is not locked while it lives")
+		}
+		c.say(false, "== end\n")
+		c.say(true, "nothing of this\n")
+		return 0
+	}
+	said, err := probing(t, daemon)
+	if err != nil || said != "== end\n" {
+		t.Errorf("the probe said %q, %v", said, err)
+	}
+}
+
+func TestAProbeThatFailsInAnyWayIsAnError(t *testing.T) {
+	quiet := func(exit int) program {
+		return func(_ context.Context, c *box) int { c.say(true, "oh\n"); return exit }
+	}
+	for name, daemon := range map[string]*fakeDaemon{
+		"no image":       {failOn: "image", other: quiet(0)},
+		"not created":    {failOn: "create", other: quiet(0)},
+		"not started":    {failOn: "start", other: quiet(0)},
+		"a lost end":     {loses: true, other: quiet(0)},
+		"a failed shell": {other: quiet(127)},
+		"out of memory": {other: func(ctx context.Context, c *box) int {
+			c.set("memory.events", "oom 1\noom_kill 1\n")
+			return 0
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if said, err := probing(t, daemon); err == nil {
+				t.Errorf("it said %q and no error", said)
+			}
+		})
+	}
+}
+
+func TestTheProbesScriptNamesNoProgramButTheShell(t *testing.T) {
+	for _, word := range []string{"cat", "grep", "ls", "id ", "mount"} {
+		for line := range strings.Lines(probeScript) {
+			if strings.HasPrefix(strings.TrimSpace(line), word+" ") {
+				t.Errorf("the probe starts %s", word)
+			}
+		}
+	}
+	spec := profiles()["probe"]
+	if spec.Shim || spec.WritableRoot || spec.Tmp != 0 || len(spec.Env) != 0 {
+		t.Errorf("the probe is more open than a checker: %+v", spec)
+	}
+}
