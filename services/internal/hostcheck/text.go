@@ -32,7 +32,7 @@ func (r Report) WriteText(w io.Writer) error {
 
 // text prints one result.
 func (r Result) text(b *strings.Builder) {
-	fmt.Fprintf(b, "%s  %-18s  %s\n", marks[r.Status], r.ID, r.Found)
+	fmt.Fprintf(b, "%s  %-22s  %s\n", marks[r.Status], r.ID, r.Found)
 	if r.Because != "" || r.Status != Failed && r.Status != Warning {
 		return
 	}

@@ -240,6 +240,45 @@ static int interactor(int argc, char **argv) {
 	return fclose(f) == 0 ? 0 : 6;
 }
 
+/* Writes for ever and never reads; answers when nobody is left to write to. */
+static int flooding_interactor(int argc, char **argv) {
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 0; i < 400000; i++)
+		if (write(1, "a line that nobody reads, and another one of them\n", 50) < 0)
+			break;
+	FILE *f = fopen(argc > 3 ? argv[3] : "", "w");
+	if (!f)
+		return 5;
+	fprintf(f, "WRONG\nnobody read\n");
+	return fclose(f) == 0 ? 0 : 6;
+}
+
+/* Never reads and never writes, until its own input has been closed for long; answers then. */
+static int mute_interactor(int argc, char **argv) {
+	char c;
+	nap(3);
+	while (read(0, &c, 1) > 0)
+		nap(0.001);
+	FILE *f = fopen(argc > 3 ? argv[3] : "", "w");
+	if (!f)
+		return 5;
+	fprintf(f, "WRONG\nmute\n");
+	return fclose(f) == 0 ? 0 : 6;
+}
+
+/* What the kernel says of this process. */
+static void status(void) {
+	char line[4096];
+	FILE *f = fopen("/proc/self/status", "r");
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, "Cpus_allowed_list", 17) == 0 || strncmp(line, "Uid", 3) == 0 || strncmp(line, "Cap", 3) == 0 ||
+		    strncmp(line, "Seccomp:", 8) == 0 || strncmp(line, "NoNewPrivs", 10) == 0)
+			fputs(line, stdout);
+	if (f)
+		fclose(f);
+	fflush(stdout);
+}
+
 static int player(void) {
 	int n, x;
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -258,6 +297,26 @@ static int act(const char *verb, double x) {
 	if (IS("spin"))
 		for (;;)
 			;
+	if (IS("wake")) /* a millisecond of work a tick, for ever */
+		for (;;) {
+			nap(0.2);
+			burn(0.001);
+		}
+	if (IS("drip")) /* a byte a tick, for ever */
+		for (;;) {
+			nap(0.2);
+			all(1, "x", 1);
+		}
+	if (IS("chatter")) { /* talks for ever and never listens */
+		static char piece[65536];
+		memset(piece, 'q', sizeof piece);
+		for (;;)
+			all(1, piece, sizeof piece);
+	}
+	if (IS("status")) {
+		status();
+		return 0;
+	}
 	if (IS("bomb"))
 		for (;;)
 			fork();
@@ -275,6 +334,13 @@ static int act(const char *verb, double x) {
 		memset(p, 'b', n);
 		all(1, p, n);
 		_exit(0);
+	}
+	if (IS("token-of")) {
+		static char piece[1048576];
+		memset(piece, 't', sizeof piece);
+		for (int i = 0; i < (int)x; i++)
+			all(1, piece, sizeof piece);
+		return 1;
 	}
 	if (IS("child")) { /* the child is killed, and its parent ends well */
 		if (fork() == 0) {
@@ -333,6 +399,10 @@ int main(int argc, char **argv) {
 		return checker(first, argc, argv);
 	if (strcmp(first, "interact") == 0)
 		return interactor(argc, argv);
+	if (strcmp(first, "interact-flood") == 0)
+		return flooding_interactor(argc, argv);
+	if (strcmp(first, "interact-mute") == 0)
+		return mute_interactor(argc, argv);
 	if (strcmp(first, "play") == 0)
 		return player();
 	for (int i = 1; i < argc; i++)

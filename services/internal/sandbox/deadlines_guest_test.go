@@ -1,0 +1,218 @@
+//go:build guest
+
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// Every way a run can go on for ever, each ended by the deadline that is there for it (spec/sandbox.md 5).
+func TestEachWayOfNotEndingIsEndedByItsOwnDeadline(t *testing.T) {
+	g := onAHost(t)
+	for _, c := range []struct {
+		verb string
+		want Stop
+	}{
+		{"spin", TimeLimit},
+		{"sleep", WallClock},
+		{"wake", Overall}, // progress at every look, and never an end
+		{"drip", Overall}, // the same with bytes
+	} {
+		r := g.actor(c.verb, "3600")
+		r.Limits.Time = 50 * time.Millisecond
+		o := g.mustRun(r)
+		if o.Stop != c.want {
+			t.Errorf("%s: %s, want %v", c.verb, shown(o.Outcome), c.want)
+		}
+		if c.want == Overall && o.Wall < o.Deadlines.Cap || c.want == WallClock && (o.Wall < o.Deadlines.Window || o.Wall >= o.Deadlines.Cap) {
+			t.Errorf("%s was stopped after %v under %+v", c.verb, o.Wall, o.Deadlines)
+		}
+	}
+}
+
+func TestAProgramThatWaitsForInputThatNeverComesIsStoppedByTheWindow(t *testing.T) {
+	g := onAHost(t)
+	r := g.judgedBy(Interactor, "interact-mute", "play")
+	r.Limits.Time = 50 * time.Millisecond
+	o := g.mustRun(r)
+	if o.Stop != WallClock {
+		t.Errorf("a player whose interactor says nothing: %s, want the window", shown(o.Outcome))
+	}
+	// The interactor saw its input end and could still answer: nobody killed it before its own clock.
+	if o.Judge.Stop != OnItsOwn || string(o.Judge.Answer) != "WRONG\nmute\n" {
+		t.Errorf("the interactor: %s, said %q", shown(o.Judge.Outcome), o.Judge.Answer)
+	}
+}
+
+// C31 and C32: neither side can hang the Runner or be charged for the other.
+func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
+	g := onAHost(t)
+	deaf := g.judgedBy(Interactor, "interact-flood", "sleep", "3600")
+	deaf.Limits.Time = 50 * time.Millisecond
+	o := g.mustRun(deaf)
+	if o.Stop != WallClock || o.Judge.Stop != OnItsOwn || o.Judge.ExitCode != 0 {
+		t.Errorf("C32 a submission that does not read: %s; its interactor %s", shown(o.Outcome), shown(o.Judge.Outcome))
+	}
+	g.box.cap = 8 * verdict.MiB
+	chatter := g.judgedBy(Interactor, "interact-mute", "chatter")
+	o = g.mustRun(chatter)
+	if o.Stop != Output || o.OutputBytes <= g.box.cap || o.OutputBytes > g.box.cap+verdict.MiB {
+		t.Errorf("C31 a submission that only talks: %s, %v read", shown(o.Outcome), o.OutputBytes)
+	}
+	if o.Judge.Stop != OnItsOwn && o.Judge.Stop != WallClock {
+		t.Errorf("C31 its interactor: %s", shown(o.Judge.Outcome))
+	}
+}
+
+// A container that was frozen before it could open its output is what a host looks like that has no processor for it.
+func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
+	g := onAHost(t)
+	r := g.actor("exit", "0")
+	r.Limits.Time = 50 * time.Millisecond
+	p, err := g.job.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.sub.home.Dir, "cgroup.freeze"), []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	o, err := p.Go(t.Context())
+	if err == nil && o.Stop != NeverStarted {
+		t.Errorf("a run that never started: %s, want no outcome", shown(o.Outcome))
+	}
+	t.Logf("after %v: %v, %v", time.Since(began).Round(time.Millisecond), o.Stop, err)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutReserves lets a real-time thread take a processor whole: the kernel's two reserves for everybody else are switched
+// off until the test has ended.
+func withoutReserves(t *testing.T) {
+	t.Helper()
+	if err := unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, ""); err != nil && err != unix.EBUSY {
+		t.Fatal(err)
+	}
+	const fairServer = "/sys/kernel/debug/sched/fair_server/cpu1/runtime"
+	for path, value := range map[string]string{"/proc/sys/kernel/sched_rt_runtime_us": "-1", fairServer: "0"} {
+		before, err := os.ReadFile(path)
+		if os.IsNotExist(err) && path == fairServer {
+			continue // a kernel before 6.12 has no such reserve
+		}
+		if err == nil {
+			err = os.WriteFile(path, []byte(value), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.WriteFile(path, before, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// starve takes processor 1 from everybody else for as long. Its goroutine keeps the thread, which ends with it.
+func starve(length time.Duration) error {
+	runtime.LockOSThread()
+	var one unix.CPUSet
+	one.Set(1)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}, 0); err != nil {
+		return err
+	}
+	for end := time.Now().Add(length); time.Now().Before(end); {
+	}
+	return nil
+}
+
+func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing.T) {
+	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
+		t.Fatal("this guest tells no pressure, and the brake is made of it")
+	}
+	withoutReserves(t)
+	g := onAHost(t)
+	r := g.actor("burn", "0.3", "sleep", "0.5", "burn", "0.3")
+	r.Lane = 1
+	r.Limits.Time = 500 * time.Millisecond // a window of 6 s, a cap of 12.5 s
+	p, err := g.job.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// When the first of its program's work is there, its processor is taken away.
+	zero, err := p.sub.home.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	starved := make(chan error, 1)
+	go func() {
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if now, err := p.sub.home.Read(); err == nil && now.CPU.Usage-zero.CPU.Usage > 50*time.Millisecond {
+				break
+			}
+		}
+		starved <- starve(8 * time.Second)
+	}()
+	o, err := p.Go(t.Context())
+	if err = errors.Join(err, <-starved); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("starved: %s", shown(o.Outcome))
+	if o.Stop != OnItsOwn {
+		t.Errorf("a starved program: %s, want its own end", shown(o.Outcome))
+	}
+	if o.Wall < o.Deadlines.Window {
+		t.Errorf("it was starved for less than its window: %v of %v; the test proves nothing", o.Wall, o.Deadlines.Window)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot(t *testing.T) {
+	g := onAHost(t)
+	g.box.cap = 2*verdict.MiB + 5 // the program's last word is five bytes
+	o := g.mustRun(g.actor("token-of", "2"))
+	ended(t, o, 0)
+	if o.Capped || o.OutputBytes != g.box.cap {
+		t.Errorf("exactly the cap: %s, %v read", shown(o.Outcome), o.OutputBytes)
+	}
+	g.box.cap--
+	if o := g.mustRun(g.actor("token-of", "2")); !o.Capped {
+		t.Errorf("one byte more than the cap: %s, %v read", shown(o.Outcome), o.OutputBytes)
+	}
+}
+
+func TestEveryContainerIsPinnedToItsLane(t *testing.T) {
+	g := onAHost(t)
+	for lane, want := range []string{"Cpus_allowed_list:\t0\n", "Cpus_allowed_list:\t1\n"} {
+		r := g.actor("status")
+		r.Lane = lane
+		ended(t, g.mustRun(r), 0)
+		if got := output(r); !strings.Contains(got, want) {
+			t.Errorf("lane %d: %q, want %q", lane, got, want)
+		}
+		for _, want := range []string{"Uid:\t65534\t65534\t65534\t65534\n", "CapEff:\t0000000000000000\n", "CapBnd:\t00000000000000c0\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n"} {
+			if got := output(r); !strings.Contains(got, want) {
+				t.Errorf("a judged run does not show %q: %q", want, got)
+			}
+		}
+	}
+	if b := g.build(shell("grep Cpus_allowed_list /proc/self/status; cat /src/main.c >/out/program")); !strings.Contains(string(b.Stdout), "\t0-1\n") {
+		t.Errorf("a build is pinned to %q, want both lanes", b.Stdout)
+	}
+}
