@@ -69,7 +69,12 @@ func (b *Bench) signed(toolchain langimages.Toolchain, log string) string {
 
 // judged makes the result of a submission in a toolchain.
 func (b *Bench) judged(toolchain langimages.Toolchain, compilation report.Compilation, log string, sheet score.Sheet, tested []Tested) (*Judged, error) {
-	return assemble(b.problem, b.problem.ShownLimits(toolchain.Family, toolchain.ID), compilation, log, sheet, tested)
+	j, err := assemble(b.problem, b.problem.ShownLimits(toolchain.Family, toolchain.ID), compilation, log, sheet, tested)
+	if err != nil {
+		return nil, err
+	}
+	j.Toolchain, j.Version = toolchain, b.Versions[toolchain.ID]
+	return j, nil
 }
 
 // assemble puts the document of any problem type together and makes sure that it can be written.
@@ -77,7 +82,7 @@ func assemble(p *problem.Problem, limits problem.Limits, compilation report.Comp
 	tested []Tested,
 ) (*Judged, error) {
 	j := &Judged{
-		Verdict: sheet.Verdict, Toolchain: toolchain, Version: b.Versions[toolchain.ID],
+		Verdict: sheet.Verdict,
 		Document: report.Document{
 			Type: string(p.Type), Limits: report.Limits{Time: limits.Time, Memory: limits.Memory},
 			Score: sheet.Score, MaxScore: sheet.Max, Compilation: compilation,
