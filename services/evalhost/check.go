@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/hostcheck"
 )
 
@@ -32,7 +32,7 @@ func check(ctx context.Context, args []string, std stdio) (err error) {
 	if err != nil {
 		return err
 	}
-	machine := hostcheck.Here(s.checked(nil))
+	machine := hostcheck.Here(checked(s, nil))
 	defer machine.Close()
 	report := hostcheck.Run(ctx, machine)
 	if ctx.Err() != nil {
@@ -49,19 +49,10 @@ func check(ctx context.Context, args []string, std stdio) (err error) {
 	return err
 }
 
-// hereSettings reads the environment of this process.
-func hereSettings(std stdio) (settings, error) {
-	executable, err := os.Executable()
-	if err != nil {
-		return settings{}, err
-	}
-	return readSettings(std.env, executable)
-}
-
 // checked says what the host check looks at; keys are the images needed, nil for all of the manifest.
-func (s settings) checked(keys []string) hostcheck.Options {
+func checked(s config.Settings, keys []string) hostcheck.Options {
 	return hostcheck.Options{
-		CgroupRoot: s.cgroupRoot, Scratch: s.scratch, Shim: s.shim, Manifest: s.manifest, DockerHost: s.dockerHost,
-		References: s.references, Keys: keys,
+		CgroupRoot: s.CgroupRoot, Scratch: s.Scratch, Shim: s.Shim, Manifest: s.Manifest, DockerHost: s.DockerHost,
+		References: s.References, Keys: keys,
 	}
 }

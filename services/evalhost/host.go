@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/engine"
 	"github.com/evalhost/evalhost/services/internal/hostcheck"
 	"github.com/evalhost/evalhost/services/internal/judge"
@@ -30,14 +31,14 @@ type host struct {
 
 // openHost waits until nobody else judges on this machine, asks whether it is fit, and opens the sandbox. Keys are the
 // images that will be needed. What is wrong here is wrong with the machine; the cure is in the message.
-func openHost(ctx context.Context, s settings, keys []string, messages io.Writer) (_ *host, err error) {
+func openHost(ctx context.Context, s config.Settings, keys []string, messages io.Writer) (_ *host, err error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return nil, unfit(fmt.Errorf("running as user id %d; run it as root, for example with sudo: only root can make the "+
 			"cgroups that limit and measure a run", uid))
 	}
 	h := &host{
 		messages: messages,
-		log:      slog.New(slog.NewTextHandler(messages, &slog.HandlerOptions{Level: s.logLevel})),
+		log:      slog.New(slog.NewTextHandler(messages, &slog.HandlerOptions{Level: s.LogLevel})),
 	}
 	defer func() {
 		if err != nil {
@@ -53,26 +54,26 @@ func openHost(ctx context.Context, s settings, keys []string, messages io.Writer
 	if h.images, err = findFit(ctx, s, keys, messages); err != nil {
 		return nil, err
 	}
-	if h.client, err = engine.Connect(ctx, engine.Options{Host: s.dockerHost}); err != nil {
+	if h.client, err = engine.Connect(ctx, engine.Options{Host: s.DockerHost}); err != nil {
 		return nil, err
 	}
 	h.box, err = sandbox.Open(ctx, h.client, sandbox.Config{
-		Instance: newInstance(), Scratch: s.scratch, Shim: s.shim, CgroupRoot: s.cgroupRoot, Lanes: []sandbox.Lane{{}},
-		BuildWallFactor: s.wallFactor, Log: h.log,
+		Instance: newInstance(), Scratch: s.Scratch, Shim: s.Shim, CgroupRoot: s.CgroupRoot, Lanes: []sandbox.Lane{{}},
+		BuildWallFactor: s.BuildWallFactor, Log: h.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if s.wallFactor != 1 {
-		fmt.Fprintf(messages, "evalhost: the wall clock of builds is multiplied by %g (EVALHOST_BUILD_WALL_FACTOR)\n", s.wallFactor)
+	if s.BuildWallFactor != 1 {
+		fmt.Fprintf(messages, "evalhost: the wall clock of builds is multiplied by %g (EVALHOST_BUILD_WALL_FACTOR)\n", s.BuildWallFactor)
 	}
 	h.versions, err = readVersions(ctx, judge.InSandbox(h.box), langimages.Default(), h.images, versionsDir)
 	return h, err
 }
 
 // findFit asks the machine everything and returns the images it proved. What is not met is printed with its cure.
-func findFit(ctx context.Context, s settings, keys []string, messages io.Writer) (map[string]string, error) {
-	machine := hostcheck.Here(s.checked(keys))
+func findFit(ctx context.Context, s config.Settings, keys []string, messages io.Writer) (map[string]string, error) {
+	machine := hostcheck.Here(checked(s, keys))
 	defer machine.Close()
 	report := hostcheck.Run(ctx, machine)
 	if ctx.Err() != nil {

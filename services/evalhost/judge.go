@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/judge"
 	"github.com/evalhost/evalhost/services/internal/policy"
 	"github.com/evalhost/evalhost/services/internal/problem"
@@ -122,8 +123,8 @@ func chooseToolchain(table *langimages.Table, id, source string) (langimages.Too
 
 // newKeep makes the directory that --keep asks for. It lies beside the directories of runs, under a name that no sweep
 // looks at.
-func newKeep(s settings) (*judge.Keep, error) {
-	dir, err := os.MkdirTemp(s.scratch, "kept-"+time.Now().UTC().Format("20060102-150405")+"-")
+func newKeep(s config.Settings) (*judge.Keep, error) {
+	dir, err := os.MkdirTemp(s.Scratch, "kept-"+time.Now().UTC().Format("20060102-150405")+"-")
 	if err != nil {
 		return nil, unfit(err)
 	}

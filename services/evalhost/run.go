@@ -130,7 +130,7 @@ func usage(w io.Writer) {
 func help(args []string, std stdio) error {
 	if len(args) == 0 {
 		usage(std.out)
-		fmt.Fprint(std.out, helpStatus, helpEnvironment)
+		fmt.Fprint(std.out, helpStatus, helpEnvironment())
 		return nil
 	}
 	for _, c := range commands() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
 )
@@ -30,7 +31,7 @@ type workdir struct {
 	unlock func()
 }
 
-func newWorkdir(ctx context.Context, s settings) (*workdir, error) {
+func newWorkdir(ctx context.Context, s config.Settings) (*workdir, error) {
 	if os.Geteuid() != 0 {
 		dir, err := os.MkdirTemp("", "evalhost-")
 		return &workdir{dir: dir, unlock: func() {}}, err
@@ -41,8 +42,8 @@ func newWorkdir(ctx context.Context, s settings) (*workdir, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &workdir{dir: filepath.Join(s.scratch, name), unlock: unlock}
-	for dir := s.scratch; !exists(dir); dir = filepath.Dir(dir) {
+	w := &workdir{dir: filepath.Join(s.Scratch, name), unlock: unlock}
+	for dir := s.Scratch; !exists(dir); dir = filepath.Dir(dir) {
 		w.made = append([]string{dir}, w.made...)
 	}
 	if err := os.MkdirAll(w.dir, 0o711); err != nil {

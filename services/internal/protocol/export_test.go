@@ -68,7 +68,6 @@ var (
 	ReadUploaded    = readUploaded
 	Classify        = classify
 	Clean           = clean
-	ProxyFor        = proxyFor
 	RangeStart      = rangeStart
 )
 

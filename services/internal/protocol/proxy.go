@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// proxyFor is the proxy on the way to the one Server, from the variables people set: HTTPS_PROXY or HTTP_PROXY by the
+// ProxyFor is the proxy on the way to the one Server, from the variables people set: HTTPS_PROXY or HTTP_PROXY by the
 // Server's scheme, else ALL_PROXY, each also in lower case, unless NO_PROXY names the Server (10.23). The standard
 // library does not read ALL_PROXY. A Server on loopback is never proxied. nil means none. It fails on a proxy that cannot
-// be understood; the text never holds the proxy's password.
-func proxyFor(server *url.URL, getenv func(string) string) (*url.URL, error) {
+// be understood; the text never holds the proxy's password. It contacts nobody.
+func ProxyFor(server *url.URL, getenv func(string) string) (*url.URL, error) {
 	read := func(name string) (string, string) {
 		for _, n := range []string{name, strings.ToLower(name)} {
 			if v := strings.TrimSpace(getenv(n)); v != "" {

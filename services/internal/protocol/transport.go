@@ -34,7 +34,7 @@ func newTransport(o Options, base *url.URL) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := proxyFor(base, o.Getenv)
+	proxy, err := ProxyFor(base, o.Getenv)
 	if err != nil {
 		return nil, err
 	}
