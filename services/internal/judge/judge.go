@@ -72,6 +72,21 @@ func (f *Failure) Error() string { return f.Doing + ": " + f.Err.Error() }
 // Unwrap returns what lies beneath.
 func (f *Failure) Unwrap() error { return f.Err }
 
+// PackageFault is why an author's tools came to nothing: the package did it and not the machine. To a submission it is an
+// infrastructure failure like any other, and then it lies beneath a *Failure.
+type PackageFault struct {
+	// Path is the program of the package; empty if it is none in particular.
+	Path string
+	Why  string
+}
+
+func (p *PackageFault) Error() string {
+	if p.Path == "" {
+		return p.Why
+	}
+	return p.Path + ": " + p.Why
+}
+
 // failure makes a *Failure of an error, once.
 func failure(err error, doing string, arguments ...any) error {
 	var f *Failure

@@ -84,7 +84,7 @@ func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source
 		return nil, err
 	}
 	if built.Stop != sandbox.OnItsOwn || built.ExitCode != 0 || built.Program == nil {
-		return nil, errors.New("it does not build: " + judgeBuildFailure(built))
+		return nil, judgeBuildFault(built)
 	}
 	program, err := b.takeOut(built.Program)
 	if err != nil {
@@ -112,6 +112,20 @@ func (b *Bench) takeOut(p *sandbox.Program) (*sandbox.Program, error) {
 		return nil, err
 	}
 	return sandbox.ProgramAt(path)
+}
+
+// judgeBuildFault tells a judging program that does not build from a machine that does not build.
+func judgeBuildFault(built sandbox.Built) error {
+	why := "it does not build: " + judgeBuildFailure(built)
+	switch built.Stop {
+	case sandbox.WallClock, sandbox.Overall, sandbox.TimeLimit, sandbox.Memory, sandbox.Output:
+		return &PackageFault{Why: why}
+	case sandbox.OnItsOwn:
+		if built.TooLarge || built.ExitCode != 0 && saysSomething(built.ExitCode) {
+			return &PackageFault{Why: why}
+		}
+	}
+	return errors.New(why)
 }
 
 // judgeBuildFailure says why a judging program has no program: its compiler's standard error and nothing else.

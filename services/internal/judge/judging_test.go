@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,11 +103,14 @@ func TestACheckerThatDoesNotBuildFailsBeforeAnySubmission(t *testing.T) {
 		name   string
 		change func(*sandbox.Built)
 		says   string
+		theirs bool // the package's, to an author's tools
 	}{
-		{"the compiler objects", func(b *sandbox.Built) { b.ExitCode = 1 }, "exit code 1: bad"},
-		{"it is stopped", func(b *sandbox.Built) { b.Stop = sandbox.WallClock }, "it took too long"},
-		{"it is too large", func(b *sandbox.Built) { b.TooLarge = true }, "too large"},
-		{"it leaves nothing", func(*sandbox.Built) {}, "does not build"},
+		{"the compiler objects", func(b *sandbox.Built) { b.ExitCode = 1 }, "exit code 1: bad", true},
+		{"it is stopped", func(b *sandbox.Built) { b.Stop = sandbox.WallClock }, "it took too long", true},
+		{"it is too large", func(b *sandbox.Built) { b.TooLarge = true }, "too large", true},
+		{"it leaves nothing", func(*sandbox.Built) {}, "does not build", false},
+		{"there is no compiler", func(b *sandbox.Built) { b.ExitCode = 127 }, "exit code 127", false},
+		{"it never starts", func(b *sandbox.Built) { b.Stop = sandbox.NeverStarted }, "never started", false},
 	} {
 		f := newFake(t)
 		f.build = func(sandbox.Build) (sandbox.Built, error) {
@@ -120,6 +124,10 @@ func TestACheckerThatDoesNotBuildFailsBeforeAnySubmission(t *testing.T) {
 			t.Fatalf("%s: a bench was opened", c.name)
 		}
 		fails(t, nil, err, c.says)
+		var fault *PackageFault
+		if errors.As(err, &fault) != c.theirs {
+			t.Errorf("%s: the package's fault: %t", c.name, !c.theirs)
+		}
 		if !strings.Contains(err.Error(), "checker/check.py") || strings.Contains(err.Error(), "of no interest") {
 			t.Errorf("%s: %v", c.name, err)
 		}
