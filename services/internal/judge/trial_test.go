@@ -110,13 +110,13 @@ func TestATrialFailsWithItsModels(t *testing.T) {
 		says     string
 		theirs   bool
 	}{
-		"no model":          {"", nil, "no model solution", true},
-		"no such language":  {"modelSolution: { source: solutions/add.c, language: cobol }\n", nil, `"cobol" is no language`, true},
-		"no such file":      {"modelSolution: { source: solutions/gone.c, language: c11-gcc }\n", nil, "solutions/gone.c: ", true},
-		"another extension": {"modelSolution: { source: solutions/add.c, language: python }\n", nil, "Compilation error, 0 of 100", true},
+		"no model":                               {"", nil, "no model solution", true},
+		"no such language":                       {"modelSolution: { source: solutions/add.c, language: cobol }\n", nil, `"cobol" is no language`, true},
+		"no such file":                           {"modelSolution: { source: solutions/gone.c, language: c11-gcc }\n", nil, "solutions/gone.c: ", true},
+		"another extension":                      {"modelSolution: { source: solutions/add.c, language: python }\n", nil, "Compilation error, 0 of 100", true},
 		"a language the problem does not accept": {oneModel + "languages: [cpp]\n", nil, "PolicyViolation", true},
-		"against the rules": {"modelSolution: { source: solutions/shell.c, language: c11-gcc }\n", nil, "PolicyViolation", true},
-		"too slow":          {oneModel, slow, "solutions/add.c: Time limit exceeded, 60 of 100 points; a model solution must get all of them; test 1b: Time limit exceeded", true},
+		"against the rules":                      {"modelSolution: { source: solutions/shell.c, language: c11-gcc }\n", nil, "PolicyViolation", true},
+		"too slow":                               {oneModel, slow, "solutions/add.c: Time limit exceeded, 60 of 100 points; a model solution must get all of them; test 1b: Time limit exceeded", true},
 		"wrong where no points are": {oneModel, func(r sandbox.Run) (sandbox.RunOutcome, error) {
 			return adds(r, map[string]int{"0a": 1}[r.Test]), nil
 		}, "Wrong answer, 100 of 100 points", true},

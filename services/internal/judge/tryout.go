@@ -137,9 +137,9 @@ func (b *Bench) tryAnswer(ctx context.Context, job Job, c candidate, t problem.T
 	case err != nil:
 		return "on the package's own expected output " + err.Error(), nil
 	case !said.accepted:
-		return "the checker refuses the package's own expected output" + saying(said.comment), nil
+		return "the checker refuses the package's own expected output" + andSays(said.comment), nil
 	case said.percentage != 100:
-		return fmt.Sprintf("the checker gives the package's own expected output %d %%%s", said.percentage, saying(said.comment)), nil
+		return fmt.Sprintf("the checker gives the package's own expected output %d %%%s", said.percentage, andSays(said.comment)), nil
 	}
 	return "", nil
 }
@@ -155,7 +155,7 @@ func (b *Bench) trySilence(ctx context.Context, job Job, c candidate, t problem.
 	case err != nil:
 		return "on a program that writes nothing " + err.Error() + "; a submission that does so would fail the machinery, not the test", nil
 	case said.accepted:
-		return who + " accepts a program that writes nothing" + saying(said.comment), nil
+		return who + " accepts a program that writes nothing" + andSays(said.comment), nil
 	}
 	return "", nil
 }
@@ -179,8 +179,8 @@ func (b *Bench) tryRun(ctx context.Context, job Job, c candidate, t problem.Test
 	return outcome, nil
 }
 
-// saying appends a judging program's comment.
-func saying(comment string) string {
+// andSays appends a judging program's comment.
+func andSays(comment string) string {
 	if comment == "" {
 		return ""
 	}
