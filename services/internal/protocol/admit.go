@@ -108,7 +108,7 @@ func (c *Client) persist(ctx context.Context, o AdmitOptions, also remedy, attem
 			err = c.sleep(ctx, o, phase, o.Backoff.HowLong(err), err)
 		case ClassOf(err) == Unavailable:
 			err = c.WaitOut(ctx, err, o)
-		case Retryable(err):
+		case Retryable(err), ClassOf(err) == Unreadable: // a proxy's page, most likely
 			err = c.sleep(ctx, o, WaitingForServer, o.Backoff.HowLong(err), err)
 		}
 		if err != nil {
