@@ -27,6 +27,11 @@
         // {
           default = programs.evalhost;
           image-manifest = languages.manifest languages.keys;
+          option-reference = import ./nixos/reference.nix {
+            inherit pkgs;
+            inherit (hosts.example-vm) options;
+            inherit (programs) reference;
+          };
           host-image = hosts.example-vm.config.system.build.hostImage;
           iso = hosts.iso.config.system.build.isoImage;
         };
@@ -36,13 +41,24 @@
         inherit (final.evalhostPrograms) evalhost;
       };
 
-      nixosModules.default =
-        { lib, pkgs, ... }:
-        {
-          imports = [ ./nixos ];
-          services.evalhost.programs = lib.mkDefault (programsFor pkgs);
-          system.configurationRevision = lib.mkDefault revision;
-        };
+      # The host, and the three kinds of machine it can be, each of which brings the host along.
+      nixosModules = {
+        default =
+          { lib, pkgs, ... }:
+          {
+            # Named, so that it counts once however often it is imported.
+            key = "evalhost";
+            imports = [ ./nixos ];
+            services.evalhost.programs = lib.mkDefault (programsFor pkgs);
+            system.configurationRevision = lib.mkDefault revision;
+          };
+      }
+      // lib.genAttrs [ "bare-metal" "iso" "vm" ] (profile: {
+        imports = [
+          self.nixosModules.default
+          ./nixos/profiles/${profile}.nix
+        ];
+      });
 
       nixosConfigurations = {
         example-vm = host [ ./nixos/profiles/example-vm.nix ];
@@ -52,7 +68,7 @@
 
       checks.${system} = import ./checks { inherit self pkgs; };
 
-      apps.${system} = import ./nixos/apps.nix { inherit pkgs programs; };
+      apps.${system} = import ./nixos/apps.nix { inherit pkgs programs languages; };
 
       devShells.${system}.default = pkgs.mkShell {
         packages = [

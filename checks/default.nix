@@ -20,20 +20,35 @@ let
       };
     };
 
+  # Each suite on each driver it is meant for, by itself: vm-suite-judging, vm-suite-shim-cgroupfs, …
+  suites = lib.concatMapAttrs (
+    suite: { drivers, ... }:
+    lib.listToAttrs (
+      map (
+        cgroupDriver:
+        lib.nameValuePair ("suite-${suite}" + lib.optionalString (cgroupDriver == "cgroupfs") "-cgroupfs") (
+          import ./suites.nix { inherit suite cgroupDriver; }
+        )
+      ) drivers
+    )
+  ) programs.suites.table;
+
   machines = {
     host-contract = import ./host-contract.nix { cgroupDriver = "systemd"; };
     host-contract-cgroupfs = import ./host-contract.nix { cgroupDriver = "cgroupfs"; };
     immutable = ./immutable.nix;
     egress = ./egress.nix;
     images = ./images.nix;
-    lanes = ./lanes.nix;
+    lanes-1 = import ./lanes.nix { lanes = 1; };
+    lanes-2 = import ./lanes.nix { lanes = 2; };
     scratch = ./scratch.nix;
-    suites = import ./suites.nix { cgroupDriver = "systemd"; };
-    suites-cgroupfs = import ./suites.nix { cgroupDriver = "cgroupfs"; };
-    iso = ./iso.nix;
+    iso-bios = import ./iso.nix { firmware = "bios"; };
+    iso-uefi = import ./iso.nix { firmware = "uefi"; };
   }
+  // suites
   // lib.optionalAttrs (programs ? runner && programs ? refserver) {
-    end-to-end = ./end-to-end.nix;
+    end-to-end = import ./end-to-end.nix { lanes = 1; };
+    end-to-end-lanes-2 = import ./end-to-end.nix { lanes = 2; };
   };
 
   evaluated = lib.mapAttrs' (
@@ -66,5 +81,10 @@ lib.mapAttrs' (name: module: lib.nameValuePair "vm-${name}" (vm name module)) ma
 // evaluated
 // {
   inherit formatted;
-  inherit (programs) evalhost shim suites;
+  option-reference = pkgs.runCommand "evalhost-option-reference-is-current" { } ''
+    diff -u ${../docs/options.md} ${programs.option-reference}
+    touch "$out"
+  '';
+  inherit (programs) evalhost refserver shim;
+  inherit (programs) suites;
 }

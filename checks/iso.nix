@@ -1,4 +1,5 @@
-# The ISO boots, says what is missing, and judges for whom a second volume names.
+# The ISO boots, by the old firmware or the new one, says what is missing, and judges for whom a second volume names.
+{ firmware }:
 {
   hostPkgs,
   lib,
@@ -30,6 +31,7 @@ let
         "-m 4096 -nographic -netdev user,id=net,restrict=y -device virtio-net-pci,netdev=net"
         "-cdrom $(echo ${image}/iso/*.iso)"
       ]
+      ++ lib.optional (firmware == "uefi") "-bios ${pkgs.OVMF.fd}/FV/OVMF.fd"
       ++ drives
     );
 in

@@ -1,5 +1,5 @@
-# The suites that the guest without Nix runs, on the NixOS host: the same test binaries, as root.
-{ cgroupDriver }:
+# A suite that the guest without Nix runs, on the NixOS host: the same test binary, as root.
+{ suite, cgroupDriver }:
 {
   host,
   lib,
@@ -22,20 +22,23 @@
     judge.wait_for_unit("evalhost-images.service")
     judge.succeed("evalhost check")
     # What is mounted into containers must be on a file system of the host's own, not on the shared store.
-    judge.succeed("mkdir -p /opt/evalhost && cp -r ${programs.suites}/suites ${programs.suites}/programs /opt/evalhost/")
-    failed = []
-    for name in ${builtins.toJSON programs.suites.names}:
-        with subtest(name):
-            status, output = judge.execute(
-                "cd /opt/evalhost/suites"
-                + " && EVALHOST_BIN=${lib.getExe programs.evalhost} EVALHOST_TEST_SHIM=${lib.getExe programs.shim}"
-                + f" EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/{name} EVALHOST_TEST_VARIANT=${cgroupDriver}"
-                + f" ./{name}.test -test.v -test.timeout=40m 2>&1",
-                timeout=2460,
-            )
-            print(output)
-            if status != 0:
-                failed.append(name)
-    assert not failed, f"failed: {failed}"
+    judge.succeed("mkdir -p /opt/evalhost/bin && cp -r ${programs.suites}/* /opt/evalhost/")
+    judge.succeed("cp ${lib.getExe programs.evalhost} ${lib.getExe programs.shim} /opt/evalhost/bin/")
+    ${lib.optionalString (programs ? runner && programs ? refserver) ''
+      judge.succeed("cp ${lib.getExe programs.runner} ${lib.getExe programs.refserver} /opt/evalhost/bin/")
+    ''}
+    # The machine is there to be ruined, and is gone afterwards.
+    status, output = judge.execute(
+        "cd /opt/evalhost/suites && EVALHOST_DESTRUCTIVE_HERE=1"
+        + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim"
+        + " EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/${suite} EVALHOST_TEST_VARIANT=${cgroupDriver}"
+        + " ./${suite}.test -test.v -test.timeout=40m"
+        + " -test.run=\"^($(paste -s -d '|' ${suite}.tests))$\" 2>&1",
+        timeout=2460,
+    )
+    print(output)
+    assert status == 0, "the suite ended with status " + str(status)
+    # A skip says that the machine lacks something, and this one is declared to lack nothing.
+    assert "--- SKIP" not in output, "tests were skipped"
   '';
 }

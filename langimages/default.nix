@@ -39,6 +39,9 @@ in
 {
   inherit keys images;
 
+  # What each image is called once it is loaded.
+  references = lib.mapAttrs (_: image: image.reference) byKey;
+
   # The keys of the images that the given toolchains and families run in; all of them for null.
   keysFor =
     languages:

@@ -48,6 +48,8 @@ let
   inDockerGroup = lib.filterAttrs (_: user: lib.elem "docker" user.extraGroups) config.users.users;
   dockerUsers = lib.unique (config.users.groups.docker.members ++ lib.attrNames inDockerGroup);
 
+  people = lib.attrNames (lib.filterAttrs (_: user: user.isNormalUser) config.users.users);
+
   urlIsInterface = url != null && lib.hasInfix "/api/" (url.path + "/");
   processors = if cfg.processors == null then null else our.processorsOf cfg.processors;
   keyIsEmptied = lib.hasPrefix "/var/lib/evalhost/" cfg.identity.keyFile;
@@ -139,12 +141,21 @@ in
           `${opt.allowSsh}` = true if you mean it, or use the maintenance entry of profiles/bare-metal.nix.
         '';
       }
-    ]
-    ++ map (parameter: {
-      assertion = false;
-      message = ''
-        evalhost: `${options.boot.kernelParams}` has "${parameter.parameter}": ${parameter.why}. Take it out.
-      '';
-    }) forbidden;
+      {
+        assertion = forbidden == [ ];
+        message = ''
+          evalhost: `${options.boot.kernelParams}` has ${
+            lib.concatMapStringsSep ", and " (entry: "\"${entry.parameter}\": ${entry.why}") forbidden
+          }. Take it out.
+        '';
+      }
+      {
+        assertion = people == [ ];
+        message = ''
+          evalhost: `${options.users.users}` has ${lib.concatStringsSep ", " people}, and a judging host has no users but
+          root and those of its services. Take them out; whoever maintains the machine comes as root.
+        '';
+      }
+    ];
   };
 }

@@ -94,6 +94,9 @@ in
       ];
     };
     swapDevices = lib.mkDefault [ ];
+    # What the host itself may put in memory beside that; the usual half and quarter would be taken from judged programs.
+    boot.devShmSize = lib.mkDefault "64m";
+    boot.runSize = lib.mkDefault "10%";
 
     # Both are mounted over what is in memory otherwise. Programs are started from the scratch, never from the other.
     systemd.mounts =

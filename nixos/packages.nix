@@ -113,47 +113,13 @@ let
     lib.filterAttrs isThere known
   );
 
-  # The suites that need a real host: static test binaries, and the programs under attack compiled for them. They are those
-  # that the guest without Nix runs (checks/suites/drive), laid out as they are there.
-  suiteDirectories = lib.filterAttrs (_: directory: builtins.pathExists (../. + "/${directory}")) {
-    shim = "shim";
-    sandbox = "services/internal/sandbox";
-    judging = "checks/suites/judging";
-  };
-  suites = program {
-    name = "evalhost-suites";
-    package = "shim";
-    description = "The suites that need a real host, compiled";
-    buildInputs = [ (lib.getOutput "static" pkgs.glibc) ];
-    buildPhase = ''
-      runHook preBuild
-      compile() { # NAME DIRECTORY
-        go test -c -tags guest -o "built/suites/$1.test" "./$2"
-        mkdir -p "built/programs/$1"
-        for source in "$2"/testdata/programs/*; do
-          case "$source" in
-            *.c) $CC -O2 -static -pthread -o "built/programs/$1/$(basename "$source" .c)" "$source" ;;
-            *.cpp) $CXX -O2 -static -pthread -o "built/programs/$1/$(basename "$source" .cpp)" "$source" ;;
-          esac
-        done
-      }
-    ''
-    + lib.concatStrings (
-      lib.mapAttrsToList (name: directory: ''
-        compile ${name} ${directory}
-      '') suiteDirectories
-    )
-    + ''
-      runHook postBuild
-    '';
-    installPhase = ''
-      runHook preInstall
-      mkdir -p "$out"
-      cp -r built/suites built/programs "$out/"
-      runHook postInstall
-    '';
-    doInstallCheck = false;
-    passthru.names = lib.attrNames suiteDirectories;
+  suites = import ./suites.nix { inherit pkgs program; };
+
+  # Not for a host: it writes the page of options.
+  reference = program {
+    name = "reference";
+    package = "checks/nix/reference";
+    description = "Renders the page of options";
   };
 
   names = {
@@ -165,5 +131,5 @@ let
 in
 lib.mapAttrs (_: name: built.${name}) (lib.filterAttrs (_: name: built ? ${name}) names)
 // {
-  inherit suites;
+  inherit suites reference;
 }

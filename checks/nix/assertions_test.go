@@ -3,6 +3,8 @@ package nix
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +39,30 @@ var refusals = map[string]struct {
 	"a controller turned off": {
 		`{ boot.kernelParams = [ "cgroup_disable=memory" ]; }`,
 		[]string{"boot.kernelParams", "cgroup_disable=memory", "Take it out"},
+	},
+	"everything else a kernel can be told wrong": {
+		`{ boot.kernelParams = [ "systemd.legacy_systemd_cgroup_controller" "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1" "psi=0" "seccomp=0" "zswap.enabled=1" ]; }`,
+		[]string{"systemd.legacy_systemd_cgroup_controller", "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1", "psi=0", "seccomp=0", "zswap.enabled=1", "Take it out"},
+	},
+	"another setting of Docker": {
+		`{ virtualisation.docker.daemon.settings.seccomp-profile = "unconfined"; }`,
+		[]string{"virtualisation.docker.daemon.settings", "seccomp-profile", "Take it out"},
+	},
+	"another value of a setting of Docker": {
+		`{ virtualisation.docker.daemon.settings.live-restore = lib.mkForce true; }`,
+		[]string{"virtualisation.docker.daemon.settings", "live-restore", "Take it out"},
+	},
+	"an option on Docker's command line": {
+		`{ virtualisation.docker.extraOptions = "--iptables=true"; }`,
+		[]string{"virtualisation.docker.extraOptions", "--iptables=true", `Set it to ""`},
+	},
+	"Docker on a port": {
+		`{ virtualisation.docker.listenOptions = [ "/run/docker.sock" "0.0.0.0:2375" ]; }`,
+		[]string{"virtualisation.docker.listenOptions", "0.0.0.0:2375", "Name paths only"},
+	},
+	"somebody with a home": {
+		`{ users.users.bob.isNormalUser = true; }`,
+		[]string{"users.users", "bob", "Take them out"},
 	},
 	"swap": {
 		`{ swapDevices = [ { device = "/dev/sda2"; } ]; }`,
@@ -104,7 +130,11 @@ func TestABadConfigurationIsRefusedWithItsCure(t *testing.T) {
 	if len(messages["good"]) > 0 {
 		t.Errorf("a good configuration is refused: %q", messages["good"])
 	}
+	var fired strings.Builder
 	for _, name := range names {
+		for _, message := range messages[name] {
+			fired.WriteString(strings.Join(strings.Fields(message), " ") + "\n")
+		}
 		t.Run(name, func(t *testing.T) {
 			if len(messages[name]) == 0 {
 				t.Fatal("accepted")
@@ -116,6 +146,48 @@ func TestABadConfigurationIsRefusedWithItsCure(t *testing.T) {
 				t.Errorf("no message has all of %q: %q", refusals[name].says, messages[name])
 			}
 		})
+	}
+	everyAssertionWasFired(t, fired.String())
+}
+
+// longestWords is the longest part of a message that does not depend on the configuration.
+func longestWords(message string) string {
+	depth, words, longest := 0, "", ""
+	for _, part := range regexp.MustCompile(`\$\{|[{}]|[^${}]+|\$`).FindAllString(message, -1) {
+		switch {
+		case part == "${" || part == "{":
+			depth++
+			words = ""
+		case part == "}":
+			depth--
+		case depth == 0:
+			words = strings.Join(strings.Fields(part), " ")
+			if len(words) > len(longest) {
+				longest = words
+			}
+		}
+	}
+	return longest
+}
+
+// everyAssertionWasFired looks up each message of the module's source among those that bad configurations got.
+func everyAssertionWasFired(t *testing.T, fired string) {
+	t.Helper()
+	found := 0
+	for _, file := range nixFiles(t) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?s)assertion = .*?message = ''(.*?)'';`).FindAllStringSubmatch(string(content), -1) {
+			found++
+			if words := longestWords(match[1]); !strings.Contains(fired, words) {
+				t.Errorf("%s: no bad configuration of this test is refused with %q", file, words)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d assertions were found: the pattern is wrong", found)
 	}
 }
 

@@ -28,6 +28,8 @@ type host struct {
 	KernelParams  []string
 	Packages      []string // what units come from, by name
 	Root          string
+	Shm, Run      string            // how large the host's own file systems in memory may grow
+	Installed     map[string]string // the commands that install a plain file, by package
 	Nix, Switch   bool
 	Wrappers      []string
 	Ssh, Resolved bool
@@ -50,6 +52,10 @@ const look = `configurations: builtins.mapAttrs (name: host: let c = host.config
   KernelParams = c.boot.kernelParams;
   Packages = map (package: package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages);
   Root = c.fileSystems."/".fsType;
+  Shm = c.boot.devShmSize;
+  Run = c.boot.runSize;
+  Installed = builtins.listToAttrs (map (package: { inherit (package) name; value = package.buildCommand; })
+    (builtins.filter (package: host.lib.hasPrefix "evalhost-" package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages)));
   Nix = c.nix.enable;
   Switch = c.system.switch.enable;
   Wrappers = builtins.attrNames c.security.wrappers;
@@ -102,7 +108,11 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 				t.Errorf("warnings: %s", host.Warnings)
 			}
 			// Nothing survives, nobody gets in.
-			if host.Root != "tmpfs" || host.Nix || host.Switch || host.Ssh || host.Resolved || host.Firewall || len(host.Wrappers) > 0 {
+			// A machine with a disk is installed, and changed from its maintenance entry, with a program of the new system.
+			if host.Switch != (name == "example-bare-metal") {
+				t.Errorf("switching to another configuration: %v", host.Switch)
+			}
+			if host.Root != "tmpfs" || host.Nix || host.Ssh || host.Resolved || host.Firewall || len(host.Wrappers) > 0 {
 				t.Errorf("not immutable: %+v", host)
 			}
 			for login, on := range host.Logins {
@@ -110,14 +120,15 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 					t.Errorf("%s is on", login)
 				}
 			}
+			if host.Shm != "64m" || host.Run != "10%" {
+				t.Errorf("/dev/shm may take %s of the memory and /run %s", host.Shm, host.Run)
+			}
 			for _, parameter := range []string{"psi=1", "nosmt", "systemd.swap=0", "transparent_hugepage=madvise"} {
 				if !slices.Contains(host.KernelParams, parameter) {
 					t.Errorf("the kernel is not told %s: %s", parameter, host.KernelParams)
 				}
 			}
-			if !slices.Contains(host.Packages, "evalhost-slice") || !slices.Contains(host.Packages, "evalhost-tmpfiles") {
-				t.Errorf("slice and tmpfiles come from elsewhere: %s", host.Packages)
-			}
+			checkInstalled(t, dir, host.Installed)
 			checkDaemon(t, dir, host.Daemon)
 			checkFiles(t, dir, host.Files)
 			checkDaemonIs(t, daemonPresent(t, dir), host)
@@ -158,6 +169,32 @@ func checkDaemon(t *testing.T, dir string, got map[string]any) {
 	want["data-root"] = "/var/lib/evalhost/docker"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("daemon.json (-file +NixOS):\n%s", diff)
+	}
+}
+
+// checkInstalled: what comes to systemd in a package is a file of nixos/host, byte for byte, under its own name.
+func checkInstalled(t *testing.T, dir string, commands map[string]string) {
+	t.Helper()
+	for name, file := range map[string][2]string{
+		"evalhost-slice":       {"evalhost.slice", "lib/systemd/system/evalhost.slice"},
+		"evalhost-tmpfiles":    {"tmpfiles.conf", "lib/tmpfiles.d/evalhost.conf"},
+		"evalhost-runner-unit": {"evalhost-runner.service", "lib/systemd/system/evalhost-runner.service"},
+	} {
+		if name == "evalhost-runner-unit" && !daemonPresent(t, dir) {
+			continue
+		}
+		match := regexp.MustCompile(`^install -D -m 0444 (\S+) "\$out/(\S+)"\n$`).FindStringSubmatch(commands[name])
+		if match == nil {
+			t.Errorf("%s is made by %q", name, commands[name])
+			continue
+		}
+		content, err := os.ReadFile(match[1])
+		if err != nil {
+			t.Errorf("%s installs a file that cannot be read: %v", name, err)
+		}
+		if string(content) != read(t, dir, "nixos/host/"+file[0]) || match[2] != file[1] {
+			t.Errorf("%s installs another file than nixos/host/%s, or installs it as %s", name, file[0], match[2])
+		}
 	}
 }
 
@@ -240,11 +277,12 @@ func TestEveryOutputEvaluates(t *testing.T) {
 	dir := copyTree(t)
 	for attribute, atLeast := range map[string][]string{
 		"packages.x86_64-linux": {
-			"evalhost", "shim", "suites", "image-gcc", "image-clang", "image-cpython", "image-pypy", "image-manifest", "host-image", "iso", "default",
+			"evalhost", "shim", "refserver", "suites", "option-reference", "image-gcc", "image-clang", "image-cpython", "image-pypy", "image-manifest", "host-image", "iso", "default",
 		},
 		"checks.x86_64-linux": {
-			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes", "vm-scratch",
-			"vm-suites", "vm-suites-cgroupfs", "vm-iso", "formatted", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
+			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes-1", "vm-lanes-2",
+			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-iso-bios", "vm-iso-uefi",
+			"formatted", "option-reference", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
 		},
 		"devShells.x86_64-linux": {"default"},
 		"formatter":              {"x86_64-linux"},
@@ -259,8 +297,12 @@ func TestEveryOutputEvaluates(t *testing.T) {
 	}
 	var apps map[string]struct{ Type, Program string }
 	evaluate(t, dir, "apps.x86_64-linux", "builtins.mapAttrs (_: a: { inherit (a) type program; })", &apps)
-	if app := apps["default"]; app.Type != "app" || !strings.HasSuffix(app.Program, "/bin/evalhost") {
-		t.Errorf("the default app is %+v", app)
+	for name, program := range map[string]string{
+		"default": "/bin/evalhost", "demo": "/bin/evalhost-demo", "load-images": "/bin/evalhost-load", "refserver": "/bin/refserver",
+	} {
+		if app := apps[name]; app.Type != "app" || !strings.HasSuffix(app.Program, program) {
+			t.Errorf("the app %s is %+v, and starts no %s", name, app, program)
+		}
 	}
 }
 

@@ -88,12 +88,13 @@ func copyOf(t *testing.T, tree string) string {
 var oneAtATime sync.Mutex
 
 // tryEvaluate applies a Nix function to an attribute of the flake in dir and returns the result as JSON, or what the
-// evaluator said.
-func tryEvaluate(t *testing.T, dir, attribute, apply string) ([]byte, error) {
+// evaluator said. Options are those of nix eval.
+func tryEvaluate(t *testing.T, dir, attribute, apply string, options ...string) ([]byte, error) {
 	t.Helper()
 	oneAtATime.Lock()
 	defer oneAtATime.Unlock()
-	cmd := exec.Command(filepath.Join(tools(t), "eval.sh"), "path:"+dir, attribute, "--json", "--apply", apply)
+	arguments := append([]string{"path:" + dir, attribute, "--json", "--apply", apply}, options...)
+	cmd := exec.Command(filepath.Join(tools(t), "eval.sh"), arguments...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -103,9 +104,9 @@ func tryEvaluate(t *testing.T, dir, attribute, apply string) ([]byte, error) {
 }
 
 // evaluate is tryEvaluate into a value, for what must evaluate.
-func evaluate(t *testing.T, dir, attribute, apply string, into any) {
+func evaluate(t *testing.T, dir, attribute, apply string, into any, options ...string) {
 	t.Helper()
-	out, err := tryEvaluate(t, dir, attribute, apply)
+	out, err := tryEvaluate(t, dir, attribute, apply, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

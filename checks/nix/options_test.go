@@ -1,63 +1,36 @@
 package nix
 
 import (
-	"fmt"
-	"strings"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// option is one option as the module system describes it.
-type option struct {
-	Name, Description, Type, Default, Example string
-	ReadOnly                                  bool
-}
+// optionPage is the page of options, below the top of the tree.
+const optionPage = "docs/options.md"
 
-const describeOptions = `configurations: let
-  host = configurations.example-vm;
-  inherit (host) lib;
-  text = value: if value == null then "" else value.text or (lib.generators.toPretty { } value);
-  words = d: if builtins.isString d then d else d.text or "";
-in map (o: {
-  inherit (o) name type readOnly;
-  description = words o.description;
-  default = text (o.default or null);
-  example = text (o.example or null);
-}) (builtins.filter (o: o.visible && !o.internal) (lib.optionAttrSetToDocList { inherit (host.options.services) evalhost; }))`
-
-// TestTheOptionReferenceIsWhatTheModuleSays renders the reference from the evaluated options.
+// TestTheOptionReferenceIsWhatTheModuleSays renders the page as the flake's package does, from the evaluated options.
 func TestTheOptionReferenceIsWhatTheModuleSays(t *testing.T) {
 	tools(t)
-	var options []option
-	evaluate(t, copyTree(t), "nixosConfigurations", describeOptions, &options)
-	golden(t, "options.md", reference(options))
-	for _, o := range options {
-		if o.Description == "" || o.Default == "" || o.Example == "" {
-			t.Errorf("%s: description %q, default %q, example %q", o.Name, o.Description, o.Default, o.Example)
+	var described json.RawMessage
+	evaluate(t, copyTree(t), "packages.x86_64-linux.option-reference", "page: page.described", &described)
+	render := exec.Command("go", "run", "./reference")
+	render.Stdin = bytes.NewReader(described)
+	render.Stderr = os.Stderr
+	page, err := render.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", render, err)
+	}
+	if *update {
+		if err := os.WriteFile(root+"/"+optionPage, page, 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
-}
-
-func reference(options []option) string {
-	var page strings.Builder
-	page.WriteString("# Options of services.evalhost\n\nRendered from the module; a test keeps it true.\n")
-	for _, o := range options {
-		fmt.Fprintf(&page, "\n## `%s`\n\n%s\n\n", o.Name, strings.TrimSpace(o.Description))
-		fmt.Fprintf(&page, "- Type: %s\n", strings.Join(strings.Fields(o.Type), " "))
-		if !o.ReadOnly {
-			fmt.Fprintf(&page, "- Default:%s\n- Example:%s\n", code(o.Default), code(o.Example))
-		}
+	if diff := cmp.Diff(read(t, root, optionPage), string(page)); diff != "" {
+		t.Errorf("%s (-committed +rendered; -update writes it anew):\n%s", optionPage, diff)
 	}
-	return page.String()
-}
-
-// code writes a value so that Markdown leaves it alone: in a line where it fits, else as a block of the list's item.
-func code(text string) string {
-	text = strings.TrimSpace(text)
-	switch {
-	case strings.Contains(text, "\n"):
-		return "\n\n  ```nix\n  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n  ```"
-	case strings.Contains(text, "`"):
-		return " " + text
-	}
-	return " `" + text + "`"
 }

@@ -30,6 +30,10 @@
       ];
     };
   };
+  # What installs the boot entry is a program of the new system. The ordinary entry cannot use it: it has no Nix, and its
+  # store and boot partition are read-only.
+  system.switch.enable = true;
+
   services.evalhost.scratch.device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-scratch";
 
   boot.loader.systemd-boot = {
