@@ -52,12 +52,24 @@ type Config struct {
 	// to people and decides nothing. Nil for not known.
 	Versions Versions
 	// Products is a directory that outlives the bench; a judging program that was built is put there, under a name of its
-	// own. Not used for a problem without one.
+	// own. Not used for a problem without one, nor with Kept.
 	Products string
+	// Kept hands out the file of a judging program that an earlier bench had built, or has it built now: build puts exactly
+	// one file into dir. The file outlives the bench. Nil: every bench builds its own.
+	Kept func(ctx context.Context, p JudgingProgram, build func(ctx context.Context, dir string) error) (path string, err error)
 	// Lanes is how many tests are judged at once, at least 1 and at most what the box has.
 	Lanes int
 	// Log gets what an operator should know and a participant need not. Nil for nothing.
 	Log *slog.Logger
+}
+
+// JudgingProgram names what a judging program is built of; two that differ in anything are not the same program.
+type JudgingProgram struct {
+	// Source is its path in the package.
+	Source    string
+	Toolchain langimages.Toolchain
+	// Image is the daemon's id of the image it is built in.
+	Image string
 }
 
 // Failure is why nothing can be said about a submission.

@@ -57,7 +57,7 @@ func Needs(p *problem.Problem, table *langimages.Table, toolchains ...langimages
 	return ordered, nil
 }
 
-// buildJudging builds the judging program in a job of its own and takes the program out of it.
+// buildJudging has the judging program built, unless an earlier bench has kept it.
 func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source *problem.Source) (*judging, error) {
 	toolchain, ok := b.Table.Resolve(source.Language)
 	if !ok {
@@ -67,26 +67,17 @@ func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source
 	if err != nil {
 		return nil, err
 	}
-	code, err := b.problem.ReadSource(source.Path)
-	if err != nil {
-		return nil, err
+	kept := b.Kept
+	if kept == nil {
+		kept = b.anew
 	}
-	job, err := b.Box.OpenJob(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer b.closeJob(job)
-	built, err := job.Build(ctx, sandbox.Build{
-		Kind: sandbox.JudgeBuild, Image: image, Command: toolchain.Build,
-		SourceName: toolchain.Source, Source: code, Artifact: toolchain.Artifact,
+	path, err := kept(ctx, JudgingProgram{Source: source.Path, Toolchain: toolchain, Image: image}, func(ctx context.Context, dir string) error {
+		return b.buildInto(ctx, dir, source, toolchain, image)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if built.Stop != sandbox.OnItsOwn || built.ExitCode != 0 || built.Program == nil {
-		return nil, judgeBuildFault(built)
-	}
-	program, err := b.takeOut(built.Program)
+	program, err := sandbox.ProgramAt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,21 +88,41 @@ func (b *Bench) buildJudging(ctx context.Context, kind sandbox.JudgeKind, source
 	}, nil
 }
 
-// takeOut copies a program out of the job that built it.
-func (b *Bench) takeOut(p *sandbox.Program) (*sandbox.Program, error) {
+// anew builds a judging program that nobody keeps.
+func (b *Bench) anew(ctx context.Context, p JudgingProgram, build func(ctx context.Context, dir string) error) (string, error) {
 	dir, err := os.MkdirTemp(b.Products, "judging-")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	content, err := os.ReadFile(p.Path())
+	return filepath.Join(dir, p.Toolchain.Artifact), build(ctx, dir)
+}
+
+// buildInto builds the judging program in a job of its own and puts a copy of the program into dir.
+func (b *Bench) buildInto(ctx context.Context, dir string, source *problem.Source, toolchain langimages.Toolchain, image string) error {
+	code, err := b.problem.ReadSource(source.Path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	path := filepath.Join(dir, p.Name())
-	if err := os.WriteFile(path, content, 0o555); err != nil {
-		return nil, err
+	job, err := b.Box.OpenJob(ctx)
+	if err != nil {
+		return err
 	}
-	return sandbox.ProgramAt(path)
+	defer b.closeJob(job)
+	built, err := job.Build(ctx, sandbox.Build{
+		Kind: sandbox.JudgeBuild, Image: image, Command: toolchain.Build,
+		SourceName: toolchain.Source, Source: code, Artifact: toolchain.Artifact,
+	})
+	if err != nil {
+		return err
+	}
+	if built.Stop != sandbox.OnItsOwn || built.ExitCode != 0 || built.Program == nil {
+		return judgeBuildFault(built)
+	}
+	content, err := os.ReadFile(built.Program.Path())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, toolchain.Artifact), content, 0o555)
 }
 
 // judgeBuildFault tells a judging program that does not build from a machine that does not build.

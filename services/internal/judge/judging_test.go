@@ -1,12 +1,14 @@
 package judge
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/policy"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -82,6 +84,47 @@ func TestOneCheckerServesManySubmissions(t *testing.T) {
 	}
 	if len(f.builds) != 3 {
 		t.Errorf("%d builds, want one of the checker and two of submissions", len(f.builds))
+	}
+}
+
+func TestAJudgingProgramThatIsKeptServesManyBenches(t *testing.T) {
+	f := newFake(t)
+	f.run = answers("OK\n")
+	rules, err := policy.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelf := t.TempDir()
+	var asked []JudgingProgram
+	config := Config{
+		Box: f, Table: langimages.Default(), Rules: rules, Lanes: 1,
+		Images: map[string]string{"gcc": "sha256:gcc", "cpython": "sha256:cpython"},
+		Kept: func(ctx context.Context, p JudgingProgram, build func(context.Context, string) error) (string, error) {
+			asked = append(asked, p)
+			path := filepath.Join(shelf, "program.py")
+			if len(asked) > 1 {
+				return path, nil
+			}
+			return path, build(ctx, shelf)
+		},
+	}
+	for range 3 {
+		b, err := Open(t.Context(), config, open(t, withChecker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := b.Judge(t.Context(), program, nil); err != nil || j.Verdict != verdict.Accepted {
+			t.Fatalf("%+v, %v", j, err)
+		}
+	}
+	var built int
+	for _, b := range f.builds {
+		if b.Kind == sandbox.JudgeBuild {
+			built++
+		}
+	}
+	if built != 1 || len(asked) != 3 || asked[0].Source != "checker/check.py" || asked[0].Image != "sha256:cpython" {
+		t.Errorf("built %d times, asked %+v", built, asked)
 	}
 }
 
