@@ -108,7 +108,7 @@ func open(t *testing.T, factor float64) *lab {
 		if err := l.box.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		outer.unchanged(t, []string{memoryKill})
+		outer.settled(t)
 		if l.log.b.Len() > 0 {
 			t.Logf("the log:\n%s", &l.log.b)
 		}

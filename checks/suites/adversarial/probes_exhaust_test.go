@@ -16,7 +16,7 @@ var exhaustProbes = []probe{
 	{name: "an environment of twelve megabytes", kind: argv, from: "issue B 7", want: "E2BIG", nowhere: "the kernel bounds it for everybody"},
 	{name: "message queues without end", kind: posix, from: "C55", want: "EMFILE", nowhere: "the limit on queues holds for root too"},
 	{name: "lock 64 MiB of memory", kind: rlimits, from: "sandbox 1.1", want: "ENOMEM|EPERM"},
-	{name: "huge pages by System V", kind: sysv, from: "issue B 7", want: "EPERM|ENOMEM", nowhere: "the machine has no huge pages"},
+	{name: "huge pages", kind: heap, from: "issue B 7", want: "ENOMEM", nowhere: "the machine has no huge pages"},
 	{name: "a hundred megabytes on standard error", kind: flood2, from: "sandbox 3.2", want: "ok"},
 	{name: "standard error that leads somewhere", kind: flood2, from: "sandbox 3.2", want: "ENODATA"},
 	{name: "a bad address", kind: faulting, from: "sandbox 3.8", want: "SIGSEGV", nowhere: "the processor faults for everybody"},

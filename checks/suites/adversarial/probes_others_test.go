@@ -4,6 +4,7 @@ package adversarial
 var otherProbes = []probe{
 	{name: "signal the shim", kind: signals, from: "sandbox 3.4", want: "EPERM"},
 	{name: "signal process 1 with nothing", kind: signals, from: "sandbox 3.4", want: "EPERM"},
+	{name: "let the shim continue", kind: ordinary, from: "sandbox 3.2", want: "ok", nowhere: "who shares a session may"},
 	{name: "queue a signal for the shim", kind: signals, from: "sandbox 3.4", want: "EPERM"},
 	{name: "signal a thread of the shim", kind: signals, from: "sandbox 3.4", want: "EPERM"},
 	{name: "signal the shim by a descriptor", kind: signals, from: "sandbox 3.4", want: "EPERM"},
@@ -19,7 +20,7 @@ var otherProbes = []probe{
 	{name: "change the shim's priority", kind: tracing, from: "issue B 7", want: "EPERM"},
 	{name: "move the shim to other processors", kind: tracing, from: "issue B 7", want: "EPERM"},
 	{name: "change the shim's disk priority", kind: tracing, from: "issue B 7", want: "EPERM"},
-	{name: "join the shim's process group", kind: tracing, from: "issue B 7", want: "EPERM"},
+	{name: "join the shim's process group", kind: ordinary, from: "sandbox 3.2", want: "ok", control: "EPERM"},
 	{name: "setuid", kind: privileges, from: "sandbox 3.4", want: "EPERM"},
 	{name: "setgid", kind: privileges, from: "sandbox 3.4", want: "EPERM"},
 	{name: "setresuid", kind: privileges, from: "sandbox 3.4", want: "EPERM"},

@@ -1,6 +1,10 @@
 package adversarial
 
-import "time"
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+)
 
 // memoryKill is what the kernel says when it kills for memory.
 const memoryKill = "memory kill"
@@ -100,4 +104,41 @@ var outputRuns = []attack{
 	{name: "tricks with the pipe", kind: flood1, from: "issue B 7", words: []string{"pipe-tricks", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"0123456789\n0123456789\n", "done\n"}}},
 	{name: "standard output closed early", kind: flood1, from: "issue B 4", words: []string{"close", "1", "burn", "0.3"}, limit: roomy, want: expected{stop: "on its own", atLeast: 290 * time.Millisecond, silent: []string{"done"}}},
 	{name: "an input that is never read", kind: flood1, from: "issue B 4", words: []string{"exit", "0"}, input: 4, limit: roomy, want: ended(0)},
+}
+
+// fileRuns are files that the kernel cannot load, or not wholly. That is the program's fate and nobody else's.
+var fileRuns = []attack{
+	{name: "an empty file", kind: faulting, from: "sandbox 3.8", words: []string{"exit", "0"}, limit: roomy, want: ended(126), program: func([]byte) []byte { return nil }},
+	{name: "a script that is its own interpreter", kind: faulting, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: ended(126), program: func([]byte) []byte {
+		return []byte("#!/program/attack\n")
+	}},
+	{name: "a program that asks for more memory than there is", kind: gigantic, from: "decisions 16", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own|memory", exits: []int{126, 137, 139}}, program: func(elf []byte) []byte {
+		return withHeader(elf, 1, func(header []byte) { binary.LittleEndian.PutUint64(header[40:], 1<<46) })
+	}},
+	{name: "a program that begins nowhere", kind: faulting, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: ended(139), program: func(elf []byte) []byte {
+		elf = bytes.Clone(elf)
+		binary.LittleEndian.PutUint64(elf[24:], 8)
+		return elf
+	}},
+	{name: "a program whose loader is the memory of process 1", kind: linking, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own", exits: []int{126, 127}}, program: func(elf []byte) []byte {
+		at, loader := len(elf), "/proc/1/mem\x00"
+		return append(withHeader(elf, 4, func(header []byte) {
+			binary.LittleEndian.PutUint32(header, 3) // an interpreter instead of a note
+			binary.LittleEndian.PutUint64(header[8:], uint64(at))
+			binary.LittleEndian.PutUint64(header[32:], uint64(len(loader)))
+		}), loader...)
+	}},
+}
+
+// withHeader copies an ELF file of 64 bits and changes its last program header of a kind (1 is to be loaded, 4 a note).
+func withHeader(elf []byte, kind uint32, change func(header []byte)) []byte {
+	elf = bytes.Clone(elf)
+	headers, n := int(binary.LittleEndian.Uint64(elf[32:])), int(binary.LittleEndian.Uint16(elf[56:]))
+	for i := n - 1; i >= 0; i-- {
+		if header := elf[headers+56*i:][:56]; binary.LittleEndian.Uint32(header) == kind {
+			change(header)
+			return elf
+		}
+	}
+	panic("the attacking program has no such header")
 }

@@ -83,6 +83,7 @@ type probe struct {
 type expected struct {
 	stop    string // as sandbox.Stop names it; several may be named, with "|"
 	exit    int
+	exits   []int         // if it may be one of several
 	atLeast time.Duration // charged processor time
 	atMost  time.Duration
 	// peak is within these, in MiB.
@@ -100,9 +101,11 @@ type attack struct {
 	kind  kind
 	from  string
 	words []string // of the attacking program
-	limit limit
-	input int // MiB of input; otherwise a line
-	want  expected
+	// program changes the attacking program's file, or replaces it: what a compiler would leave for a hostile source.
+	program func(attack []byte) []byte
+	limit   limit
+	input   int // MiB of input; otherwise a line
+	want    expected
 	// driver: the outcome depends on the cgroup driver, so that it is seen under both in every test.
 	driver bool
 	// log is what the kernel may say about it, besides what it says of any machine.

@@ -1,7 +1,6 @@
 /* Using up what there is, in ways that end by themselves. */
 #include "attack.h"
 #include <mqueue.h>
-#include <sys/shm.h>
 
 static long e_truncate(void)
 {
@@ -146,7 +145,10 @@ static long e_lock(void)
 	char *p = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return mlock(p, 64 * MIB);
 }
-static long e_huge_shm(void) { return shmget(IPC_PRIVATE, 2 * MIB, SHM_HUGETLB | IPC_CREAT | 0600); }
+static long e_huge(void)
+{
+	return mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) == MAP_FAILED ? -1 : 0;
+}
 static long e_stderr(void)
 {
 	static char piece[MIB];
@@ -193,7 +195,7 @@ static const struct probe exhaust_probes[] = {
 	{"an environment of twelve megabytes", e_environment},
 	{"message queues without end", e_queues},
 	{"lock 64 MiB of memory", e_lock},
-	{"huge pages by System V", e_huge_shm},
+	{"huge pages", e_huge},
 	{"a hundred megabytes on standard error", e_stderr},
 	{"standard error that leads somewhere", e_stderr_leads},
 	{"a bad address", e_fault},

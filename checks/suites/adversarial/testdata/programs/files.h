@@ -15,7 +15,7 @@ static long opened(const char *path, int flags)
 /* Reading must give a byte; opening alone is no leak. */
 static long readable(const char *path)
 {
-	char byte[16];
+	static char byte[8192];
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
@@ -173,7 +173,13 @@ static long f_fchmod(void) { return fchmod(0, 0666); }
 static long f_fchown(void) { return fchown(0, 65534, 65534); }
 static long f_utimes(void) { return futimens(0, NULL); }
 static long f_xattr(void) { return fsetxattr(0, "user.x", "y", 1, 0); }
-static long f_link(void) { return linkat(AT_FDCWD, "/in/1a.in", AT_FDCWD, "/dev/shm/link", 0); }
+static long f_link(void)
+{
+	long made = link("/in/1a.in", "/in/link");
+	if (made == 0)
+		unlink("/in/link");
+	return made;
+}
 static long f_mkfifo(void) { return mkfifo("/aj-out/mine", 0666); }
 static long f_unlink_channel(void) { return unlink("/aj-out/report"); }
 static long f_mkdir_cgroup(void) { return mkdir("/aj/cgroup/escape", 0777); }
@@ -353,7 +359,7 @@ static const struct probe file_probes[] = {
 	{"change the input's owner", f_fchown},
 	{"change the input's times", f_utimes},
 	{"give the input an attribute", f_xattr},
-	{"link the input into shared memory", f_link},
+	{"link the input", f_link},
 	{"remove the input", f_unlink},
 	{"make a channel", f_mkfifo},
 	{"remove a channel", f_unlink_channel},
@@ -365,12 +371,19 @@ static const struct probe file_probes[] = {
 	{"open a file by its handle", f_handle},
 };
 
+/* /sys and /proc/sys have tens of thousands of files on two read-only mounts: what is near their roots stands for them. */
+static int far_below(const char *path, int level)
+{
+	return level > 3 && (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/sys/", 10) == 0);
+}
+
 /* Tries to create a file in every directory there is and says where it could. */
 static int try_creating(const char *path, const struct stat *s, int kind, struct FTW *where)
 {
 	char name[4096];
 	(void)s;
-	(void)where;
+	if (far_below(path, where->level))
+		return FTW_SKIP_SUBTREE;
 	if (kind == FTW_D || kind == FTW_DNR || kind == FTW_DP) {
 		snprintf(name, sizeof name, "%s/oops", strcmp(path, "/") ? path : "");
 		int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -386,13 +399,13 @@ static int try_creating(const char *path, const struct stat *s, int kind, struct
 			printf("writable %s\n", path);
 		}
 	}
-	return 0;
+	return FTW_CONTINUE;
 }
 
 static void v_everywhere(double x)
 {
 	(void)x;
-	nftw("/", try_creating, 16, FTW_PHYS);
+	nftw("/", try_creating, 16, FTW_PHYS | FTW_ACTIONRETVAL);
 }
 
 /* Reads everything there is and prints what holds a planted secret. The word is put together here, so that the program
@@ -404,30 +417,29 @@ static int look_for_secrets(const char *path, const struct stat *s, int kind, st
 {
 	static char content[1 << 20];
 	(void)s;
-	(void)where;
-	if (kind != FTW_F && kind != FTW_SL)
-		return 0;
-	if (strncmp(path, "/sys/devices/", 13) == 0 || (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0))
-		return 0;
+	if (far_below(path, where->level) || strcmp(path, "/proc/sys/net") == 0)
+		return FTW_SKIP_SUBTREE;
+	if ((kind != FTW_F && kind != FTW_SL) || (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0))
+		return FTW_CONTINUE;
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return FTW_CONTINUE;
 	ssize_t n = read(fd, content, sizeof content);
 	close(fd);
 	if (n <= 0)
-		return 0;
+		return FTW_CONTINUE;
 	files_read++;
 	char *at = memmem(content, (size_t)n, planted_word, strlen(planted_word));
 	if (at)
 		printf("secret in %s: %.60s\n", path, at);
-	return 0;
+	return FTW_CONTINUE;
 }
 
 /* 0: everything there is; anything else: /etc alone, which is how the search is shown to find something. */
 static void v_search(double x)
 {
 	snprintf(planted_word, sizeof planted_word, "%s-%s-", "EVALHOST", "SECRET");
-	nftw(x == 0 ? "/" : "/etc", look_for_secrets, 16, FTW_PHYS);
+	nftw(x == 0 ? "/" : "/etc", look_for_secrets, 16, FTW_PHYS | FTW_ACTIONRETVAL);
 	for (char **e = environ; *e; e++)
 		printf("environment %s\n", *e);
 	printf("read %s\n", files_read > 100 ? "much" : "little");

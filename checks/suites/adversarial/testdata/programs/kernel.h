@@ -183,15 +183,39 @@ static long k_i386_vsock(void) { return by_i386(359, (void *)40, (void *)SOCK_ST
 static long k_i386_ptrace(void) { return by_i386(26, (void *)0x4206, (void *)1, 0); }
 static long k_x32_mount(void) { apart(); return syscall(0x40000000 | SYS_mount, "none", "/dev/shm", "no such file system", 0, NULL); }
 
-static long family(int f, int type) { return socket(f, type, 0); }
-#define FAMILY(id, f, type) \
-	static long id(void) { return family(f, type); }
-FAMILY(n_packet, AF_PACKET, SOCK_RAW)
-FAMILY(n_raw, AF_INET, SOCK_RAW)
-FAMILY(n_raw6, AF_INET6, SOCK_RAW)
-FAMILY(n_vsock, 40, SOCK_STREAM)
-FAMILY(n_key, 15, SOCK_RAW)
-FAMILY(n_xdp, 44, SOCK_RAW)
+#define FAMILY(id, family, type, protocol) \
+	static long id(void) { return socket(family, type, protocol); }
+FAMILY(n_packet, AF_PACKET, SOCK_RAW, 0)
+FAMILY(n_raw, AF_INET, SOCK_RAW, 6)
+FAMILY(n_raw6, AF_INET6, SOCK_RAW, 6)
+FAMILY(n_vsock, 40, SOCK_STREAM, 0)
+FAMILY(n_xdp, 44, SOCK_RAW, 0)
+/* These ask the kernel to load a module. */
+FAMILY(n_key, 15, SOCK_RAW, 2)
+FAMILY(n_can, 29, SOCK_RAW, 1)
+FAMILY(n_tipc, 30, SOCK_STREAM, 0)
+FAMILY(n_bluetooth, 31, SOCK_RAW, 1)
+FAMILY(n_alg, 38, SOCK_SEQPACKET, 0)
+FAMILY(n_kcm, 41, SOCK_SEQPACKET, 0)
+FAMILY(n_sctp, AF_INET, SOCK_STREAM, 132)
+FAMILY(n_dccp, AF_INET, 6, 33)
+FAMILY(n_l2tp, AF_INET, SOCK_DGRAM, 115)
+FAMILY(n_xfrm, AF_NETLINK, SOCK_RAW, 6)
+FAMILY(n_scsi, AF_NETLINK, SOCK_RAW, 18)
+/* A discipline that no terminal here has, on a terminal that everybody may make. */
+static long n_discipline(void)
+{
+	int discipline = 21, terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+	return terminal < 0 ? -1 : ioctl(terminal, TIOCSETD, &discipline);
+}
+/* A program of an unknown kind: the kernel asks for a module by its first bytes. */
+static long n_binary(void)
+{
+	int fd = memfd_create("program", 0);
+	if (write(fd, "\x90\xff\xfe\xfd unknown", 12) != 12 || fchmod(fd, 0777) != 0)
+		return -1;
+	return syscall(SYS_execveat, fd, "", (char *[]){"x", NULL}, (char *[]){NULL}, AT_EMPTY_PATH);
+}
 static long n_icmp(void) { return socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP); }
 
 static long n_connect(uint32_t address, int port)
@@ -303,6 +327,18 @@ static const struct probe kernel_probes[] = {
 	{"a raw IPv6 socket", n_raw6},
 	{"a vsock socket", n_vsock},
 	{"a PF_KEY socket", n_key},
+	{"a CAN socket", n_can},
+	{"a TIPC socket", n_tipc},
+	{"a Bluetooth socket", n_bluetooth},
+	{"a KCM socket", n_kcm},
+	{"an SCTP socket", n_sctp},
+	{"a DCCP socket", n_dccp},
+	{"an L2TP socket", n_l2tp},
+	{"a socket of the kernel's ciphers", n_alg},
+	{"a socket of IPsec", n_xfrm},
+	{"a socket of SCSI", n_scsi},
+	{"a line discipline", n_discipline},
+	{"a program of an unknown kind", n_binary},
 	{"an XDP socket", n_xdp},
 	{"an ICMP socket", n_icmp},
 	{"connect to the Internet", n_outside},

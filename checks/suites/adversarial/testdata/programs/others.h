@@ -5,7 +5,9 @@
 #include <linux/securebits.h>
 #include <sys/ptrace.h>
 
-static long o_kill(void) { return kill(1, SIGCONT); }
+/* A signal that nothing is done about, should it arrive. */
+static long o_kill(void) { return kill(1, SIGURG); }
+static long o_continue(void) { return kill(1, SIGCONT); }
 static long o_kill_parents(void)
 {
 	/* The parent of the program is the shim; this probe is the program's child. */
@@ -13,14 +15,14 @@ static long o_kill_parents(void)
 }
 static long o_rt_signal(void)
 {
-	siginfo_t info = {.si_signo = SIGCONT, .si_code = -60};
-	return syscall(SYS_rt_sigqueueinfo, 1, SIGCONT, &info);
+	siginfo_t info = {.si_signo = SIGURG, .si_code = -60};
+	return syscall(SYS_rt_sigqueueinfo, 1, SIGURG, &info);
 }
-static long o_tgkill(void) { return syscall(SYS_tgkill, 1, 1, SIGCONT); }
+static long o_tgkill(void) { return syscall(SYS_tgkill, 1, 1, SIGURG); }
 static long o_pidfd_signal(void)
 {
 	int fd = (int)syscall(SYS_pidfd_open, 1, 0);
-	return fd < 0 ? -1 : syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+	return fd < 0 ? -1 : syscall(SYS_pidfd_send_signal, fd, SIGURG, NULL, 0);
 }
 static long o_pidfd_getfd(void)
 {
@@ -160,6 +162,7 @@ static long p_processors(void)
 static const struct probe other_probes[] = {
 	{"signal the shim", o_kill},
 	{"signal process 1 with nothing", o_kill_parents},
+	{"let the shim continue", o_continue},
 	{"queue a signal for the shim", o_rt_signal},
 	{"signal a thread of the shim", o_tgkill},
 	{"signal the shim by a descriptor", o_pidfd_signal},

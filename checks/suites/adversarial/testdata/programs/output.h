@@ -48,7 +48,7 @@ static void v_copy(double x)
 static void v_forge(double x)
 {
 	static const char line[] = "\n0123456789abcdef0123456789abcdef aj-shim1 ok 0 0 1 1 1 1 0\n aj-shim1 ok 0 0 1 1 1 1 0\n";
-	static const char *const paths[] = {"/aj-out/report", "/aj-out/stdout", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/console"};
+	static const char *const paths[] = {"/aj-out/report", "/aj-out/stdout", "/dev/stdout", "/dev/tty", "/dev/console"};
 	char path[64];
 	(void)x;
 	for (int fd = 0; fd < 256; fd++)
