@@ -54,6 +54,7 @@ in
     # The file is the one every other systemd host installs, and its name sorts it after everything NixOS writes, so
     # that it has the last word.
     environment.etc."sysctl.d/90-evalhost.conf".source = ./host/sysctl.conf;
+    environment.etc."modprobe.d/90-evalhost.conf".source = ./host/modprobe.conf;
     # Docker's module turns forwarding on; nothing here forwards anything.
     boot.kernel.sysctl = {
       "net.ipv4.conf.all.forwarding" = lib.mkForce false;

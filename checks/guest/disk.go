@@ -21,6 +21,7 @@ const diskSize = "8G"
 var installed = map[string]string{
 	"daemon.json":    "etc/docker/daemon.json",
 	"evalhost.slice": "etc/systemd/system/evalhost.slice",
+	"modprobe.conf":  "etc/modprobe.d/evalhost.conf",
 	"sysctl.conf":    "etc/sysctl.d/60-evalhost.conf",
 	"tmpfiles.conf":  "etc/tmpfiles.d/evalhost.conf",
 }

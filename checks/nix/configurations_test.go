@@ -201,10 +201,12 @@ func checkInstalled(t *testing.T, dir string, commands map[string]string) {
 // checkFiles: what lies below /etc as a file of nixos/host is that file.
 func checkFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
-	if source := files["sysctl.d/90-evalhost.conf"]; !strings.HasSuffix(source, "nixos/host/sysctl.conf") && !strings.HasSuffix(source, "-sysctl.conf") {
-		t.Errorf("sysctl.d/90-evalhost.conf is %s", source)
-	} else if content, err := os.ReadFile(source); err == nil && string(content) != read(t, dir, "nixos/host/sysctl.conf") {
-		t.Errorf("%s is not nixos/host/sysctl.conf", source)
+	for etc, file := range map[string]string{"sysctl.d/90-evalhost.conf": "sysctl.conf", "modprobe.d/90-evalhost.conf": "modprobe.conf"} {
+		if source := files[etc]; !strings.HasSuffix(source, "nixos/host/"+file) && !strings.HasSuffix(source, "-"+file) {
+			t.Errorf("%s is %q", etc, source)
+		} else if content, err := os.ReadFile(source); err == nil && string(content) != read(t, dir, "nixos/host/"+file) {
+			t.Errorf("%s is not nixos/host/%s", source, file)
+		}
 	}
 	if !strings.HasSuffix(files["evalhost/images.json"], "-evalhost-images.json") {
 		t.Errorf("the manifest is %s", files["evalhost/images.json"])

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -333,6 +332,3 @@ func shown(o sandboxlab.Outcome) string {
 	return fmt.Sprintf("%v, exit %d, charged %s (report %s, home %s), peak %s, wall %v, capped %v", o.Stop, o.ExitCode, text(o.CPU),
 		text(o.Report), text(o.Home), peak, o.Wall.Round(time.Millisecond), o.Capped)
 }
-
-// oneOf says whether a word is one of those that are named, with "|" between them.
-func oneOf(word, named string) bool { return slices.Contains(strings.Split(named, "|"), word) }

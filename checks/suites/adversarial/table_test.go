@@ -1,6 +1,10 @@
 package adversarial
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // kind is what an attack is about, in the words of the issue that asks for the suite.
 type kind string
@@ -146,3 +150,6 @@ type builtExpected struct {
 	silent  []string
 	capped  bool
 }
+
+// oneOf says whether a word is one of those that are named, with "|" between them.
+func oneOf(word, named string) bool { return slices.Contains(strings.Split(named, "|"), word) }
