@@ -51,6 +51,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.step("unit tests", func() error { return d.quick(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
 	case "soak":
+		d.everything = "1"
 		d.step("fuzz", func() error { return d.fuzz(ctx) })
 		d.step("guest, every variant", func() error {
 			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
@@ -78,6 +79,8 @@ type drive struct {
 	tallies []*tally
 	steps   []timed
 	broken  []string // steps that could not be carried out
+	// everything is not empty when a suite shall run all it has on every variant, and not only what depends on it.
+	everything string
 }
 
 // step runs one named part of the work and takes its time.

@@ -53,6 +53,7 @@ var suites = []suite{
 	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
 	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}, nil},
 	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
+	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, nil},
 }
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
@@ -179,6 +180,7 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
 			"EVALHOST_TEST_VARIANT="+variant,
+			"EVALHOST_TEST_EVERYTHING="+d.everything,
 		),
 		Stdout:  in,
 		Stderr:  d.out,
