@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,11 +46,49 @@ var answers = map[string]func(input []string) string{
 		}
 		return b.String()
 	},
+	"divisors": func(input []string) string {
+		n, _ := new(big.Int).SetString(input[0], 10)
+		count := int64(1)
+		for prime := int64(2); n.Cmp(big.NewInt(1)) > 0; prime++ {
+			exponent := int64(1)
+			for rest := new(big.Int); ; exponent++ {
+				quotient, _ := new(big.Int).QuoRem(n, big.NewInt(prime), rest)
+				if rest.Sign() != 0 {
+					break
+				}
+				n = quotient
+			}
+			count *= exponent
+		}
+		return fmt.Sprintln(count)
+	},
+	"tilings": func(input []string) string {
+		var n int
+		if _, err := fmt.Sscan(input[0], &n); err != nil {
+			return err.Error()
+		}
+		a, b := big.NewInt(1), big.NewInt(1)
+		for range n - 1 {
+			a, b = b, a.Add(a, b)
+		}
+		return b.String() + "\n"
+	},
+	"vowels": func(input []string) string {
+		return fmt.Sprintln(len(regexp.MustCompile("[aeiou]").FindAllString(strings.Join(input, " "), -1)))
+	},
+	// The checker takes other pairs too; this is the model answer.
+	"pair": func(input []string) string {
+		n, _ := new(big.Int).SetString(input[0], 10)
+		half := new(big.Int).Quo(n, big.NewInt(2))
+		return fmt.Sprintf("%s %s\n", half, n.Sub(n, half))
+	},
+	// An interactor has the answer.
+	"guess": nil,
 }
 
 func openExample(t *testing.T, name string) *problem.Problem {
 	t.Helper()
-	p, err := problem.Open(t.Context(), filepath.Join(examplesDir, name), target(t), problem.Options{Type: problem.StandardIO})
+	p, err := problem.Open(t.Context(), filepath.Join(examplesDir, name), target(t), problem.Options{})
 	must(t, err)
 	return p
 }
@@ -69,6 +108,9 @@ func TestEveryExampleOpensAndHasTheRightAnswers(t *testing.T) {
 		p := openExample(t, entry.Name())
 		if warnings, err := p.Lint(); err != nil || len(warnings) > 0 || p.MaxScore() != 100 {
 			t.Errorf("%s: %v, %v, %d points", entry.Name(), warnings, err, p.MaxScore())
+		}
+		if answer == nil {
+			continue
 		}
 		for _, test := range p.Tests {
 			input, err := p.TestInput(test)
@@ -95,15 +137,26 @@ func readAll(t *testing.T, file *os.File) string {
 	return string(content)
 }
 
-func TestTheExamplesShowEveryVerdictThatPlainComparisonCanGiveInEveryLanguage(t *testing.T) {
-	verdicts, extensions, count := map[verdict.Verdict]bool{}, map[string]bool{}, 0
+func TestTheExamplesShowEveryVerdictInEveryLanguageAndEveryKindOfProblem(t *testing.T) {
+	verdicts, extensions, kinds, count := map[verdict.Verdict]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for name := range answers {
 		p := openExample(t, name)
 		solutions, err := p.LabelledSolutions()
 		must(t, err)
 		count += len(solutions)
+		for kind, is := range map[string]bool{
+			"checker": p.Checker != nil, "interactor": p.Interactor != nil, "answers": p.Type == problem.OutputOnly,
+			"languages": len(p.Languages) > 0, "limits of a group": slices.ContainsFunc(p.Groups, func(g problem.Group) bool {
+				return g.Limits != problem.PartialLimits{}
+			}),
+		} {
+			kinds[kind] = kinds[kind] || is
+		}
 		for _, s := range solutions {
 			verdicts[s.Want] = true
+			if p.Type == problem.OutputOnly {
+				continue
+			}
 			extensions[filepath.Ext(s.Path)] = true
 			source, err := p.ReadSource(s.Path)
 			must(t, err)
@@ -119,9 +172,13 @@ func TestTheExamplesShowEveryVerdictThatPlainComparisonCanGiveInEveryLanguage(t 
 			}
 		}
 	}
-	// Partial needs a judging program that gives a part of the points, and the examples have none.
-	if count < 16 || len(verdicts) != 8 || verdicts[verdict.Partial] || len(extensions) != 3 {
+	if count < 16 || len(verdicts) != 9 || len(extensions) != 3 {
 		t.Errorf("%d solutions, %v, %v", count, verdicts, extensions)
+	}
+	for kind, shown := range kinds {
+		if !shown {
+			t.Errorf("no example shows %s", kind)
+		}
 	}
 }
 
@@ -130,6 +187,9 @@ func TestAnExampleBreaksTheSourceRulesIfItsLabelSaysSoAndNotOtherwise(t *testing
 	must(t, err)
 	for name := range answers {
 		p := openExample(t, name)
+		if p.Type == problem.OutputOnly {
+			continue
+		}
 		solutions, err := p.LabelledSolutions()
 		must(t, err)
 		for _, s := range solutions {
@@ -142,7 +202,8 @@ func TestAnExampleBreaksTheSourceRulesIfItsLabelSaysSoAndNotOtherwise(t *testing
 			}
 			source, err := p.ReadSource(s.Path)
 			must(t, err)
-			if lines := rules.Check(toolchain.Keys(), source).Lines(); (len(lines) > 0) != (s.Want == verdict.PolicyViolated) {
+			lines := rules.Check(toolchain.Keys(), source).Lines()
+			if broken := len(lines) > 0 || !toolchain.Allowed(p.Languages); broken != (s.Want == verdict.PolicyViolated) {
 				t.Errorf("%s of %s: %q", s.Path, name, lines)
 			}
 		}
@@ -152,6 +213,10 @@ func TestAnExampleBreaksTheSourceRulesIfItsLabelSaysSoAndNotOtherwise(t *testing
 func TestPythonHasTimeToStartOnASlowHostAndEndlessProgramsAreEndedSoon(t *testing.T) {
 	for name := range answers {
 		p := openExample(t, name)
+		python, _ := langimages.Default().Resolve("python3")
+		if p.Type == problem.OutputOnly || !python.Allowed(p.Languages) {
+			continue
+		}
 		for _, test := range p.Tests {
 			if limit := p.Limits("python", "python3", test.Group).Time; limit < 10*time.Second {
 				t.Errorf("%s gives Python %v", name, limit)
