@@ -44,8 +44,8 @@ func parseTestName(name string) (group uint32, err error) {
 }
 
 // census lists the tests of a package: those that have files below tests/ and those that a group declares by count
-// (spec/judging.md 1.8).
-func census(root *os.Root, config *Config) ([]Test, error) {
+// (spec/judging.md 1.8). It comes back with everything that is wrong with them; a package is refused for the first.
+func census(root *os.Root, config *Config) ([]Test, []error) {
 	tests := map[string]*Test{}
 	at := func(name string, group uint32) *Test {
 		t, ok := tests[name]
@@ -65,12 +65,14 @@ func census(root *os.Root, config *Config) ([]Test, error) {
 	}
 	files, err := testFiles(root, declared)
 	if err != nil {
-		return nil, err
+		return nil, []error{err}
 	}
+	var faults []error
 	for _, file := range files {
 		group, err := file.check(config)
 		if err != nil {
-			return nil, testsError(file.path, err)
+			faults = append(faults, testsError(file.path, err))
+			continue
 		}
 		t := at(file.stem, group)
 		if file.output {
@@ -86,7 +88,10 @@ func census(root *os.Root, config *Config) ([]Test, error) {
 	slices.SortFunc(list, func(a, b Test) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), strings.Compare(a.letters(), b.letters()), strings.Compare(a.Name, b.Name))
 	})
-	return list, checkCensus(list, config)
+	if len(list) == 0 && len(faults) > 0 {
+		return nil, faults // no test is left, and that is not the fault
+	}
+	return list, append(faults, checkCensus(list, config)...)
 }
 
 // testFile is a direct child of tests/ that ends in .in or .out.
@@ -146,9 +151,9 @@ func (f testFile) check(config *Config) (uint32, error) {
 
 // checkCensus asks of every test the files it must have, and of every group that it has a test: points of a group
 // without tests would be won by doing nothing.
-func checkCensus(tests []Test, config *Config) error {
+func checkCensus(tests []Test, config *Config) (faults []error) {
 	if len(tests) == 0 {
-		return testsError(testsDir, errors.New("no tests; expected at least one in every group"))
+		return []error{testsError(testsDir, errors.New("no tests; expected at least one in every group"))}
 	}
 	count := map[uint32]int{}
 	for _, t := range tests {
@@ -157,17 +162,17 @@ func checkCensus(tests []Test, config *Config) error {
 		needsOut := needsIn && config.Checker == nil
 		switch {
 		case needsIn && !t.HasIn:
-			return testsError(t.InPath, fmt.Errorf("missing; test %s has no input", t.Name))
+			faults = append(faults, testsError(t.InPath, fmt.Errorf("missing; test %s has no input", t.Name)))
 		case needsOut && !t.HasOut:
-			return testsError(t.OutPath, fmt.Errorf("missing; test %s has no expected output and the package no checker", t.Name))
+			faults = append(faults, testsError(t.OutPath, fmt.Errorf("missing; test %s has no expected output and the package no checker", t.Name)))
 		}
 	}
 	for _, g := range config.Groups {
 		if count[g.Number] == 0 {
-			return testsError(testsDir, fmt.Errorf("group %d has no tests", g.Number))
+			faults = append(faults, testsError(testsDir, fmt.Errorf("group %d has no tests", g.Number)))
 		}
 	}
-	return nil
+	return faults
 }
 
 func testsError(where string, err error) error {

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/verdict"
@@ -54,6 +55,26 @@ func (c *Config) Limits(family, toolchain string, group uint32) Limits {
 		limits = g.Limits.over(limits)
 	}
 	return limits
+}
+
+// LimitSettings names the settings of config.yml that decide the two limits of a test, such as
+// "overrideLimits.python.timeMs" or "group 2: limits.timeMs".
+func (c *Config) LimitSettings(family, toolchain string, group uint32) (time, memory string) {
+	time, memory = "limits.timeMs", "limits.memoryBytes"
+	step := func(at string, p PartialLimits) {
+		if p.Time != 0 {
+			time = at + "timeMs"
+		}
+		if p.Memory != 0 {
+			memory = at + "memoryBytes"
+		}
+	}
+	step("overrideLimits."+family+".", c.OverrideLimits[family])
+	step("overrideLimits."+toolchain+".", c.OverrideLimits[toolchain])
+	if g, ok := c.Group(group); ok {
+		step(fmt.Sprintf("group %d: limits.", group), g.Limits)
+	}
+	return time, memory
 }
 
 func millis(value uint64) time.Duration {

@@ -67,30 +67,39 @@ func UnpackPackage(ctx context.Context, src, target string) (files int, err erro
 
 // Load reads a package that UnpackPackage has unpacked at dir: rows 2 to 15 of spec/judging.md 1.6.
 func Load(dir string, options Options) (*Problem, error) {
+	p, faults, err := load(dir, options)
+	if err == nil && len(faults) > 0 {
+		err = faults[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// load is Load with everything that is wrong with the tests; err is what else is wrong.
+func load(dir string, options Options) (p *Problem, faults []error, err error) {
 	if options.Type != "" && !options.Type.Known() {
-		return nil, &Error{Code: CodeTypeUnknown, Where: "job", Msg: "problems of type " + shown(string(options.Type)) + " are not judged here"}
+		return nil, nil, &Error{Code: CodeTypeUnknown, Where: "job", Msg: "problems of type " + shown(string(options.Type)) + " are not judged here"}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, &Error{Code: CodeFile, Where: dir, Msg: "the unpacked package cannot be opened", Err: err}
+		return nil, nil, &Error{Code: CodeFile, Where: dir, Msg: "the unpacked package cannot be opened", Err: err}
 	}
 	defer func() { _ = root.Close() }()
 	text, err := readConfigFile(root)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config, err := ParseConfig(text, options.Type)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if config, err = ApplyOverlay(config, options.Overlay); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	tests, err := census(root, config)
-	if err != nil {
-		return nil, err
-	}
-	return &Problem{Config: *config, Dir: dir, Tests: tests}, nil
+	tests, faults := census(root, config)
+	return &Problem{Config: *config, Dir: dir, Tests: tests}, faults, nil
 }
 
 func readConfigFile(root *os.Root) ([]byte, error) {

@@ -39,14 +39,16 @@ type Labelled struct {
 	// Label is the directory's name, Want the verdict it stands for.
 	Label string
 	Want  verdict.Verdict
-	// Hint is what stands between the last two dots of the file's name: "c11-clang" for "sum.c11-clang.c", else "". It chooses
-	// the toolchain if it is the id of one, and is a part of the name like any other if it is not.
+	// Hint is what stands between the last two dots of the file's name: "c11-clang" for "sum.c11-clang.c", else "". It must
+	// be the id of a toolchain: what is none is a misspelling, and would be judged in another language than was meant.
+	// Always empty in a problem of output-only@1, whose solutions are answers.
 	Hint string
 }
 
 // LabelledSolutions lists solutions/<label>/<file>, by label in a fixed order and then by name. Files directly below
 // solutions/ carry no label and are not listed, nor are names that begin with a dot. A directory that is no label is
-// an error, and so is a directory within a label: what is passed over in silence is a solution nobody judges.
+// an error, and so is a directory within a label: what is passed over in silence is a solution nobody judges. Only answers
+// to a problem of output-only@1 may be a directory, which stands for an archive of what is in it.
 func (p *Problem) LabelledSolutions() ([]Labelled, error) {
 	root, err := os.OpenRoot(p.Dir)
 	if err != nil {
@@ -78,21 +80,22 @@ func (p *Problem) LabelledSolutions() ([]Labelled, error) {
 		if !present[label.name] {
 			continue
 		}
-		files, err := labelledIn(root, label.name)
+		files, err := labelledIn(root, label.name, p.Type == OutputOnly)
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			list = append(list, Labelled{
-				Path:  path.Join(solutionsDir, label.name, file),
-				Label: label.name, Want: label.verdict, Hint: hint(file),
-			})
+			l := Labelled{Path: path.Join(solutionsDir, label.name, file), Label: label.name, Want: label.verdict}
+			if p.Type != OutputOnly {
+				l.Hint = hint(file)
+			}
+			list = append(list, l)
 		}
 	}
 	return list, nil
 }
 
-func labelledIn(root *os.Root, label string) ([]string, error) {
+func labelledIn(root *os.Root, label string, folders bool) ([]string, error) {
 	dir := path.Join(solutionsDir, label)
 	children, err := fs.ReadDir(root.FS(), dir) // sorted by name
 	if err != nil {
@@ -103,7 +106,7 @@ func labelledIn(root *os.Root, label string) ([]string, error) {
 		if strings.HasPrefix(child.Name(), ".") {
 			continue
 		}
-		if !child.Type().IsRegular() {
+		if !child.Type().IsRegular() && !(folders && child.IsDir()) {
 			return nil, &Error{
 				Code: CodeSolutions, Where: path.Join(dir, child.Name()),
 				Err: fmt.Errorf("not a regular file; a labelled solution is one file"),

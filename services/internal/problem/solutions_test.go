@@ -77,32 +77,19 @@ func TestAPackageWithoutSolutionsHasNone(t *testing.T) {
 	}
 }
 
-// C43, C44, C46: legal, and hardly ever meant.
-func TestWhatIsLegalAndHardlyEverMeantIsWarnedAbout(t *testing.T) {
-	p, err := open(t, plain().with(
-		"config.yml", plainConfig+"extraCompilationFiles: [a.h]\nmodelSolution: { source: solutions/gone.c, language: c11-gcc }\n",
-		"tests/0a.in", "\ufeff1 2\n", "tests/1a.out", "7\r\n", "tests/1b.out", " \n",
+func TestAnswersThatAreAFolderAreOneSolutionAndHaveNoToolchain(t *testing.T) {
+	p, err := open(t, files{}.with(
+		"config.yml", "type: output-only@1\nlimits: { timeMs: 1, memoryBytes: 1 }\ngroups: [ { group: 1, points: 1 } ]\n",
+		"tests/1a.in", "x", "tests/1a.out", "x", "solutions/accepted/all/1a.out", "x", "solutions/wrong_answer/my.best.zip", "x",
 	), problem.Options{})
 	must(t, err)
-	warnings, err := p.Lint()
+	got, err := p.LabelledSolutions()
 	must(t, err)
-	var got []string
-	for _, w := range warnings {
-		got = append(got, w.Where+": "+w.Msg)
-	}
-	want := []string{
-		"config.yml: extraCompilationFiles is read and used for nothing: a judging program is one file",
-		"solutions/gone.c: declared in config.yml and not in the package",
-		"tests/0a.in: begins with a byte order mark, which is a part of the first token",
-		"tests/1a.out: has CRLF line ends",
-		"tests/1b.out: is empty: only a program that prints nothing passes this test",
+	want := []problem.Labelled{
+		{Path: "solutions/accepted/all", Label: "accepted", Want: verdict.Accepted},
+		{Path: "solutions/wrong_answer/my.best.zip", Label: "wrong_answer", Want: verdict.AnswerWrong},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-	p, err = open(t, plain(), problem.Options{})
-	must(t, err)
-	if warnings, err := p.Lint(); err != nil || len(warnings) != 0 {
-		t.Errorf("%v, %v", warnings, err)
 	}
 }
