@@ -10,6 +10,10 @@ let
 
   # Those of checks/suites/drive/suites.go, which a test holds this table against.
   table = {
+    adversarial = {
+      directory = "checks/suites/adversarial";
+      drivers = both;
+    };
     judging = {
       directory = "checks/suites/judging";
       drivers = systemd;
