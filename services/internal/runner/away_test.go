@@ -355,9 +355,9 @@ func TestScenario_uploads_are_refused(t *testing.T) {
 func TestALostAnswerToAnAttachmentAttachesItOnce(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
 		r.fault(refserver.Fault{Path: "/runner/jobs/*/files", Kind: refserver.FaultDropAfter, Times: 2})
-		r.run(&evaluator{})
+		p := r.run(&evaluator{})
 		j := r.accepted(r.submit().ID, 5*time.Minute)
-		if len(j.Attachments) != 2 {
+		if len(j.Attachments) != 2 || p.said("could not be attached") {
 			t.Errorf("%+v", j.Attachments)
 		}
 	})
