@@ -18,20 +18,24 @@ import (
 
 // host is this machine: locked, found fit and ready to judge.
 type host struct {
-	box    *sandbox.Sandbox
+	// judges is what runs contained steps: the sandbox, or a fake in tests.
+	judges judge.Box
+	lanes  int
 	images map[string]string // the daemon's ids of the proved images, by key
 	// versions is what the images' compilers and interpreters call themselves: they were seen to start.
 	versions judge.Versions
 
 	log      *slog.Logger
+	box      *sandbox.Sandbox // nil in tests
 	client   *engine.Client
 	unlock   func()
 	messages io.Writer
 }
 
 // openHost waits until nobody else judges on this machine, asks whether it is fit, and opens the sandbox. Keys are the
-// images that will be needed. What is wrong here is wrong with the machine; the cure is in the message.
-func openHost(ctx context.Context, s config.Settings, keys []string, messages io.Writer) (_ *host, err error) {
+// images that will be needed. What is wrong here is wrong with the machine; what is not met is printed on failures with its
+// cure, everything else on messages.
+func openHost(ctx context.Context, s config.Settings, keys []string, messages, failures io.Writer) (_ *host, err error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return nil, unfit(fmt.Errorf("running as user id %d; run it as root, for example with sudo: only root can make the "+
 			"cgroups that limit and measure a run", uid))
@@ -48,10 +52,10 @@ func openHost(ctx context.Context, s config.Settings, keys []string, messages io
 			}
 		}
 	}()
-	if h.unlock, err = lockHost(ctx, hostLock, messages); err != nil {
+	if h.unlock, err = lockHost(ctx, sandbox.HostLock, messages); err != nil {
 		return nil, err
 	}
-	if h.images, err = findFit(ctx, s, keys, messages); err != nil {
+	if h.images, err = findFit(ctx, s, keys, failures); err != nil {
 		return nil, err
 	}
 	if h.client, err = engine.Connect(ctx, engine.Options{Host: s.DockerHost}); err != nil {
@@ -64,15 +68,16 @@ func openHost(ctx context.Context, s config.Settings, keys []string, messages io
 	if err != nil {
 		return nil, err
 	}
+	h.judges, h.lanes = judge.InSandbox(h.box), h.box.Lanes()
 	if s.BuildWallFactor != 1 {
 		fmt.Fprintf(messages, "evalhost: the wall clock of builds is multiplied by %g (EVALHOST_BUILD_WALL_FACTOR)\n", s.BuildWallFactor)
 	}
-	h.versions, err = readVersions(ctx, judge.InSandbox(h.box), langimages.Default(), h.images, versionsDir)
+	h.versions, err = readVersions(ctx, h.judges, langimages.Default(), h.images, versionsDir)
 	return h, err
 }
 
 // findFit asks the machine everything and returns the images it proved. What is not met is printed with its cure.
-func findFit(ctx context.Context, s config.Settings, keys []string, messages io.Writer) (map[string]string, error) {
+func findFit(ctx context.Context, s config.Settings, keys []string, failures io.Writer) (map[string]string, error) {
 	machine := hostcheck.Here(checked(s, keys))
 	defer machine.Close()
 	report := hostcheck.Run(ctx, machine)
@@ -80,7 +85,7 @@ func findFit(ctx context.Context, s config.Settings, keys []string, messages io.
 		return nil, context.Cause(ctx)
 	}
 	if !report.Fit {
-		if err := report.WriteFailures(messages); err != nil {
+		if err := report.WriteFailures(failures); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("this machine is not fit to judge; nothing was judged")

@@ -16,8 +16,10 @@ import (
 )
 
 var judgeCommand = command{
-	name: "judge", operands: "PACKAGE SOURCE [flags]", summary: "judge one source file against a problem package",
-	help: `PACKAGE is a directory or a zip with config.yml and tests/. Flags may stand anywhere.
+	name: "judge", operands: "PACKAGE SOURCE [flags]", summary: "judge one submission against a problem package",
+	help: `PACKAGE is a directory or a zip with config.yml and tests/. SOURCE is a source file; for a problem of output-only@1 it
+is a zip or a directory of answers, or a single answer, and nothing of it is run: such a problem is judged on any machine
+and by any user. Flags may stand anywhere.
 
   --toolchain ID  the language and compiler, see evalhost toolchains; default: what the file's extension suggests
   --no-policy     do not apply the source rules; never so in a contest
@@ -29,12 +31,19 @@ The exit status does not depend on the verdict: 0 says that there is one.
 	run: judgeOne,
 }
 
+// judgeFlags are the flags of judge.
+type judgeFlags struct {
+	toolchain              string
+	noPolicy, asJSON, keep bool
+}
+
 func judgeOne(ctx context.Context, args []string, std stdio) error {
+	var f judgeFlags
 	flags := flag.NewFlagSet("judge", flag.ContinueOnError)
-	toolchainID := flags.String("toolchain", "", "")
-	noPolicy := flags.Bool("no-policy", false, "")
-	asJSON := flags.Bool("json", false, "")
-	keep := flags.Bool("keep", false, "")
+	flags.StringVar(&f.toolchain, "toolchain", "", "")
+	flags.BoolVar(&f.noPolicy, "no-policy", false, "")
+	flags.BoolVar(&f.asJSON, "json", false, "")
+	flags.BoolVar(&f.keep, "keep", false, "")
 	operands, err := arguments(flags, args)
 	if err != nil {
 		return err
@@ -46,17 +55,7 @@ func judgeOne(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return err
 	}
-	// Everything that can be wrong with the input is found before the machine is touched.
-	table := langimages.Default()
-	toolchain, err := chooseToolchain(table, *toolchainID, operands[1])
-	if err != nil {
-		return err
-	}
-	source, err := readSource(operands[1])
-	if err != nil {
-		return err
-	}
-	work, err := newWorkdir(ctx, s)
+	work, err := newWorkdir(s)
 	if err != nil {
 		return err
 	}
@@ -65,20 +64,74 @@ func judgeOne(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return err
 	}
+	if p.Type == problem.OutputOnly {
+		return judgeAnswers(ctx, f, operands[1], p, work, std)
+	}
+	return judgeSource(ctx, f, operands[1], p, work, s, std)
+}
+
+// judgeAnswers marks answers. It needs nothing of the machine.
+func judgeAnswers(ctx context.Context, f judgeFlags, path string, p *problem.Problem, work *workdir, std stdio) error {
+	if f.toolchain != "" || f.noPolicy || f.keep {
+		return badUse("this is a problem of %s: nothing is compiled or run, so --toolchain, --no-policy and --keep mean nothing", p.Type)
+	}
+	if err := checkAnswers(path); err != nil {
+		return err
+	}
+	judged, err := work.mark(ctx, p, path)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return writeDocument(std.out, judged)
+	}
+	return writeMarked(std.out, judged)
+}
+
+// checkAnswers makes sure that what is wrong with the answers' place is told as bad input.
+func checkAnswers(path string) error {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return badUse("the answers cannot be read: %w", err)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return badUse("the answers %s are neither a file nor a directory", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return badUse("the answers cannot be read: %w", err)
+	}
+	return file.Close()
+}
+
+// mark marks answers, a zip, a directory or a single file.
+func (w *workdir) mark(ctx context.Context, p *problem.Problem, path string) (*judge.Judged, error) {
+	return judge.Marker{Scratch: w.dir}.Mark(ctx, p, judge.Answers{FileName: filepath.Base(path), Path: path})
+}
+
+func judgeSource(ctx context.Context, f judgeFlags, path string, p *problem.Problem, work *workdir, s config.Settings, std stdio) error {
+	// Everything that can be wrong with the input is found before the machine is touched.
+	table := langimages.Default()
+	toolchain, err := chooseToolchain(table, f.toolchain, path)
+	if err != nil {
+		return err
+	}
+	source, err := readSource(path)
+	if err != nil {
+		return err
+	}
 	seat, err := newSeat(p, table, toolchain)
 	if err != nil {
 		return err
 	}
-
-	host, err := openHost(ctx, s, seat.keys, std.err)
+	host, err := std.host(ctx, s, seat.keys, std.err, std.err)
 	if err != nil {
 		return err
 	}
 	defer host.close()
 	submission := judge.Submission{
-		FileName: filepath.Base(operands[1]), Source: source, Toolchain: toolchain.ID, NoPolicy: *noPolicy,
+		FileName: filepath.Base(path), Source: source, Toolchain: toolchain.ID, NoPolicy: f.noPolicy,
 	}
-	if *keep {
+	if f.keep {
 		if submission.Keep, err = newKeep(s); err != nil {
 			return err
 		}
@@ -96,13 +149,13 @@ func judgeOne(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return err
 	}
-	if *noPolicy {
+	if f.noPolicy {
 		fmt.Fprintln(std.err, "evalhost: the source rules were not applied (--no-policy)")
 	}
-	if *asJSON {
+	if f.asJSON {
 		return writeDocument(std.out, judged)
 	}
-	return writeJudged(std.out, judged, toolchain, *noPolicy)
+	return writeJudged(std.out, judged, toolchain, f.noPolicy)
 }
 
 // chooseToolchain takes the one that was asked for, or the one that the extension suggests.
@@ -154,26 +207,28 @@ func newSeat(p *problem.Problem, table *langimages.Table, toolchains ...langimag
 	return &seat{problem: p, table: table, rules: rules, keys: keys}, nil
 }
 
-// judge judges one submission; the judging program is built the first time.
-func (s *seat) judge(ctx context.Context, h *host, w *workdir, submission judge.Submission, shown *progress) (*judge.Judged, error) {
-	if s.bench == nil {
-		shown.say("preparing the problem")
-		var err error
-		s.bench, err = judge.Open(ctx, judge.Config{
-			Box: judge.InSandbox(h.box), Table: s.table, Rules: s.rules, Images: h.images, Versions: h.versions,
-			Products: w.dir,
-			Lanes:    h.box.Lanes(), Log: h.log,
-		}, s.problem)
-		if err != nil {
-			return nil, err
-		}
+// open builds the judging program, the first time.
+func (s *seat) open(ctx context.Context, h *host, w *workdir, shown *progress) (*judge.Bench, error) {
+	if s.bench != nil {
+		return s.bench, nil
 	}
-	return s.bench.Judge(ctx, submission, func(e judge.Event) {
-		switch e.Stage {
-		case judge.Compiling:
-			shown.say("%s: compiling", submission.FileName)
-		case judge.Testing:
-			shown.say("%s: test %s, %d of %d", submission.FileName, e.Test, e.Number, e.Of)
-		}
-	})
+	shown.say("preparing the problem")
+	bench, err := judge.Open(ctx, judge.Config{
+		Box: h.judges, Table: s.table, Rules: s.rules, Images: h.images, Versions: h.versions,
+		Products: w.dir, Lanes: h.lanes, Log: h.log,
+	}, s.problem)
+	if err != nil {
+		return nil, err
+	}
+	s.bench = bench
+	return bench, nil
+}
+
+// judge judges one submission.
+func (s *seat) judge(ctx context.Context, h *host, w *workdir, submission judge.Submission, shown *progress) (*judge.Judged, error) {
+	bench, err := s.open(ctx, h, w, shown)
+	if err != nil {
+		return nil, err
+	}
+	return bench.Judge(ctx, submission, shown.of(submission.FileName))
 }

@@ -45,6 +45,18 @@ func writeJudged(w io.Writer, j *judge.Judged, toolchain langimages.Toolchain, n
 	return err
 }
 
+// writeMarked prints for people what came of answers.
+func writeMarked(w io.Writer, j *judge.Judged) error {
+	if _, err := fmt.Fprintf(w, "%s\n%s", j.Document.Type, report.PrintableText(j.Log)); err != nil {
+		return err
+	}
+	if err := report.Table(w, &j.Document); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "verdict %s\n", j.Verdict)
+	return err
+}
+
 // writeJSON prints a value over several lines.
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/services/internal/judge"
 )
 
 // progress is one line on a terminal that says what is being done, and nothing at all where no terminal is.
@@ -36,6 +38,18 @@ func (p *progress) say(format string, arguments ...any) {
 	if p.terminal {
 		fmt.Fprintf(p.w, "\r\x1b[K"+format, arguments...)
 		p.shown = true
+	}
+}
+
+// of says where the judging of something is.
+func (p *progress) of(name string) judge.Progress {
+	return func(e judge.Event) {
+		switch e.Stage {
+		case judge.Compiling:
+			p.say("%s: compiling", name)
+		case judge.Testing:
+			p.say("%s: test %s, %d of %d", name, e.Test, e.Number, e.Of)
+		}
 	}
 }
 

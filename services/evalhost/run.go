@@ -8,13 +8,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/report"
 )
 
 // The exit statuses, one meaning each. A verdict of any kind is a success of judging.
 const (
 	exitOK = 0
-	// exitUnexpected: verify judged everything, and a solution got another verdict than its label says.
+	// exitUnexpected: an author's tool did its work and the package is not as it should be: a solution got another verdict than
+	// its label says, a model solution is not accepted, lint found something.
 	exitUnexpected = 1
 	// exitUsage: the command line, the environment, the package or the source is at fault. Nothing was started.
 	exitUsage = 2
@@ -38,15 +40,19 @@ type command struct {
 type stdio struct {
 	env      []string
 	out, err io.Writer
+	// host opens this machine for judging: openHost, or a fake in tests.
+	host func(ctx context.Context, s config.Settings, keys []string, messages, failures io.Writer) (*host, error)
 }
 
 func commands() []command {
-	return []command{judgeCommand, verifyCommand, checkCommand, toolchainsCommand, versionCommand}
+	return []command{
+		judgeCommand, verifyCommand, trialCommand, lintCommand, initCommand, checkCommand, toolchainsCommand, versionCommand,
+	}
 }
 
 // run runs one subcommand and returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	return conclude(ctx, dispatch(ctx, args, stdio{env, stdout, stderr}), stderr)
+	return conclude(ctx, dispatch(ctx, args, stdio{env, stdout, stderr, openHost}), stderr)
 }
 
 // conclude says what went wrong, in one line, and turns it into the exit status.
@@ -146,9 +152,10 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 const helpStatus = `
 Exit status:
-  0  done; for judge and verify: judged, whatever the verdict
-  1  verify only: judged, but a solution got another verdict than its label says
-  2  bad use or bad input: nothing was started
+  0  done; for judge: judged, whatever the verdict
+  1  verify: a solution got another verdict than its label says; trial: a model solution was not accepted;
+     lint: something was found
+  2  bad use or bad input: nothing was judged
   3  infrastructure failure while judging: no verdict
   4  this machine is not fit to judge: nothing was judged
   128 and the signal's number: asked to stop; no verdict

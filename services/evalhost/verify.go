@@ -1,60 +1,30 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
-	"path"
 	"strings"
-	"time"
 
-	"github.com/evalhost/evalhost/langimages"
-	"github.com/evalhost/evalhost/services/internal/judge"
-	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/report"
-	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
 var verifyCommand = command{
 	name: "verify", operands: "PACKAGE... [--json]", summary: "judge every labelled solution of packages",
 	help: `The directory that a solution lies in says which verdict it must get: solutions/accepted/, solutions/wrong_answer/
 and so on. Its toolchain is what stands between the last two dots of its name (sum.c11-clang.c), else what the extension
-suggests. Exits with 1 if a solution got another verdict than its label says.
+suggests. In a problem of output-only@1 a solution is a file, a zip or a directory of answers.
+
+For each solution: the test that came nearest to its time limit, and the one that came nearest to its memory limit. For each
+setting of config.yml that decided a limit: what the accepted solutions needed at most, and the limit that the package's
+calibration rule, or the default one, makes of it. Measured on a busy or slow machine it is too high.
 
   --json  print {"asExpected": ..., "packages": [...]} instead
+
+Exits with 1 if a solution got another verdict than its label says, and names each on standard error.
 `,
 	run: verify,
-}
-
-// verified is a package with its labelled solutions. The member names are the contract of --json.
-type verified struct {
-	Package   string     `json:"package"`
-	Solutions []solution `json:"solutions"`
-
-	seat *seat
-}
-
-// solution is one labelled solution and, once it was judged, what came of it.
-type solution struct {
-	Path      string `json:"path"`
-	Toolchain string `json:"toolchain"`
-	// Expected and Actual are verdicts.
-	Expected   verdict.Verdict `json:"expected"`
-	Actual     verdict.Verdict `json:"actual"`
-	AsExpected bool            `json:"asExpected"`
-	Score      float64         `json:"score"`
-	MaxScore   float64         `json:"maxScore"`
-	// SlowestMs is the most processor time of a test, PeakBytes the most memory; null where no test was run or measured.
-	SlowestMs *int64         `json:"slowestMs"`
-	PeakBytes *verdict.Bytes `json:"peakBytes"`
-	// WallMs is the time that passed from the first look at the source to the verdict.
-	WallMs int64 `json:"wallMs"`
-	// Failed says which test failed first, and why; empty where all passed.
-	Failed string `json:"failed,omitempty"`
-
-	source []byte
 }
 
 func verify(ctx context.Context, args []string, std stdio) error {
@@ -71,7 +41,7 @@ func verify(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return err
 	}
-	work, err := newWorkdir(ctx, s)
+	work, err := newWorkdir(s)
 	if err != nil {
 		return err
 	}
@@ -79,157 +49,75 @@ func verify(ctx context.Context, args []string, std stdio) error {
 	// Everything that can be wrong with any package is found before the first solution is judged.
 	var packages []*verified
 	var keys []string
+	containers := false
 	for _, operand := range operands {
 		v, err := readVerified(ctx, work, operand)
 		if err != nil {
 			return err
 		}
 		packages = append(packages, v)
-		keys = append(keys, v.seat.keys...)
+		if v.seat != nil {
+			keys, containers = append(keys, v.seat.keys...), true
+		}
 	}
-	host, err := openHost(ctx, s, keys, std.err)
-	if err != nil {
-		return err
+	var h *host
+	if containers {
+		if h, err = std.host(ctx, s, keys, std.err, std.err); err != nil {
+			return err
+		}
+		defer h.close()
 	}
-	defer host.close()
 	out := std.out
 	if *asJSON {
 		out = io.Discard
 	}
 	shown := newProgress(std.err)
 	defer shown.clear()
-	asExpected := true
 	for _, v := range packages {
-		good, err := v.judge(ctx, host, work, shown, out)
-		if err != nil {
+		if err := v.judge(ctx, h, work, shown, out); err != nil {
 			return err
 		}
-		asExpected = asExpected && good
 	}
+	unexpected := unexpected(packages)
 	if *asJSON {
 		err = writeJSON(std.out, struct {
 			AsExpected bool        `json:"asExpected"`
 			Packages   []*verified `json:"packages"`
-		}{asExpected, packages})
+		}{len(unexpected) == 0, packages})
 	} else {
 		err = summary(out, packages)
 	}
-	if err == nil && !asExpected {
-		return statusError{status: exitUnexpected}
+	if err == nil && len(unexpected) > 0 {
+		return statusError{exitUnexpected, fmt.Errorf("%s", strings.Join(unexpected, "; "))}
 	}
 	return err
 }
 
-// readVerified opens a package and finds its labelled solutions.
-func readVerified(ctx context.Context, work *workdir, operand string) (*verified, error) {
-	p, err := work.open(ctx, operand)
-	if err != nil {
-		return nil, err
-	}
-	labelled, err := p.LabelledSolutions()
-	if err != nil {
-		return nil, badUse("the package %s: %w", operand, err)
-	}
-	if len(labelled) == 0 {
-		return nil, badUse("the package %s has no labelled solution: nothing could be verified", operand)
-	}
-	v := &verified{Package: operand}
-	table := langimages.Default()
-	var toolchains []langimages.Toolchain
-	for _, l := range labelled {
-		toolchain, err := labelledToolchain(table, l)
-		if err != nil {
-			return nil, badUse("the package %s: %w", operand, err)
+// unexpected names the solutions that got another verdict than their label says.
+func unexpected(packages []*verified) (named []string) {
+	for _, v := range packages {
+		for _, s := range v.Solutions {
+			if !s.AsExpected {
+				named = append(named, fmt.Sprintf("%s/%s got %q, its label says %q", strings.TrimSuffix(v.Package, "/"), s.Path, s.Actual, s.Expected))
+			}
 		}
-		source, err := p.ReadSource(l.Path)
-		if err != nil {
-			return nil, badUse("the package %s: %w", operand, err)
-		}
-		toolchains = append(toolchains, toolchain)
-		v.Solutions = append(v.Solutions, solution{Path: l.Path, Toolchain: toolchain.ID, Expected: l.Want, source: source})
 	}
-	v.seat, err = newSeat(p, table, toolchains...)
-	return v, err
+	return named
 }
 
-// labelledToolchain takes the toolchain in the file's name, else the one that its extension suggests.
-func labelledToolchain(table *langimages.Table, l problem.Labelled) (langimages.Toolchain, error) {
-	if toolchain, ok := table.Resolve(l.Hint); ok {
-		return toolchain, nil
+// summary counts.
+func summary(w io.Writer, packages []*verified) error {
+	total := 0
+	for _, v := range packages {
+		total += len(v.Solutions)
 	}
-	toolchain, ok := table.ByExtension(path.Base(l.Path))
-	if !ok {
-		return toolchain, fmt.Errorf("the extension of %s names no language", l.Path)
-	}
-	return toolchain, nil
-}
-
-// judge judges every solution, one after the other, and prints a line for each. It returns whether all were as expected.
-func (v *verified) judge(ctx context.Context, h *host, w *workdir, shown *progress, out io.Writer) (bool, error) {
-	width := len("solution")
-	for _, s := range v.Solutions {
-		width = max(width, len(s.name()))
-	}
-	fmt.Fprintf(out, "%s\n  %-*s  %-21s  %-21s  %9s  %10s  %8s\n", v.Package, width, "solution", "expected", "actual", "slowest",
-		"peak", "took")
-	good := true
-	for i := range v.Solutions {
-		s := &v.Solutions[i]
-		began := time.Now()
-		judged, err := v.seat.judge(ctx, h, w, judge.Submission{
-			FileName: path.Base(s.Path), Source: s.source, Toolchain: s.Toolchain,
-		}, shown)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", s.Path, err)
-		}
-		s.fill(judged, time.Since(began))
-		good = good && s.AsExpected
-		shown.clear()
-		fmt.Fprintf(out, "  %-*s  %s\n", width, s.name(), s.line())
-	}
-	return good, nil
-}
-
-// name is the path below solutions/.
-func (s *solution) name() string { return strings.TrimPrefix(s.Path, "solutions/") }
-
-// fill notes what came of a solution.
-func (s *solution) fill(j *judge.Judged, wall time.Duration) {
-	s.Actual, s.AsExpected = j.Verdict, j.Verdict == s.Expected
-	s.Score, s.MaxScore, s.WallMs = j.Document.Score, j.Document.MaxScore, wall.Milliseconds()
-	for _, t := range j.Tests {
-		if t.Ran {
-			ms := report.Millis(t.Time)
-			s.SlowestMs = larger(s.SlowestMs, &ms)
-		}
-		s.PeakBytes = larger(s.PeakBytes, t.Memory)
-	}
-	for _, t := range j.Document.Tests {
-		if t.Status == verdict.Error {
-			s.Failed = report.Clean(t.Name + ": " + t.Note)
-			break
-		}
-	}
-}
-
-// larger returns the larger of two measurements, either of which may be missing.
-func larger[T cmp.Ordered](a, b *T) *T {
-	switch {
-	case a == nil:
-		return b
-	case b == nil || *a >= *b:
-		return a
-	}
-	return b
+	_, err := fmt.Fprintf(w, "%d of %d solutions got the verdict of their label\n", total-len(unexpected(packages)), total)
+	return err
 }
 
 // line is the solution's row behind its name.
 func (s *solution) line() string {
-	slowest := "-"
-	if s.SlowestMs != nil {
-		slowest = fmt.Sprintf("%d ms", *s.SlowestMs)
-	}
-	row := fmt.Sprintf("%-21s  %-21s  %9s  %10s  %6.1f s", s.Expected, s.Actual, slowest, size(s.PeakBytes), float64(s.WallMs)/1000)
+	row := fmt.Sprintf("%-21s  %-21s  %-24s  %-26s  %6.1f s", s.Expected, s.Actual, s.slowest(), s.peak(), float64(s.WallMs)/1000)
 	if !s.AsExpected {
 		row += "  UNEXPECTED"
 		if s.Failed != "" {
@@ -237,19 +125,4 @@ func (s *solution) line() string {
 		}
 	}
 	return row
-}
-
-// summary counts.
-func summary(w io.Writer, packages []*verified) error {
-	total, good := 0, 0
-	for _, v := range packages {
-		for _, s := range v.Solutions {
-			total++
-			if s.AsExpected {
-				good++
-			}
-		}
-	}
-	_, err := fmt.Fprintf(w, "%d of %d solutions got the verdict of their label\n", good, total)
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
@@ -27,68 +28,74 @@ func newInstance() string {
 // one be killed. Somebody who is not root cannot judge, but is still told what is wrong with a package.
 type workdir struct {
 	dir    string
-	made   []string // the directories above it that did not exist, from the outermost
+	made   sandbox.Made
 	unlock func()
 }
 
-func newWorkdir(ctx context.Context, s config.Settings) (*workdir, error) {
+func newWorkdir(s config.Settings) (*workdir, error) {
 	if os.Geteuid() != 0 {
 		dir, err := os.MkdirTemp("", "evalhost-")
 		return &workdir{dir: dir, unlock: func() {}}, err
 	}
-	// The spelling of a lock's and a directory's name has no dashes: see cgroup.Safe.
-	name := "cli_" + newInstance()[len("cli-"):]
-	unlock, err := lockHost(ctx, filepath.Join(sandbox.DefaultLocks, name+".lock"), os.Stderr)
+	instance := newInstance()
+	unlock, err := sandbox.HoldInstance(sandbox.DefaultLocks, instance)
 	if err != nil {
-		return nil, err
+		return nil, unfit(err)
 	}
-	w := &workdir{dir: filepath.Join(s.Scratch, name), unlock: unlock}
-	for dir := s.Scratch; !exists(dir); dir = filepath.Dir(dir) {
-		w.made = append([]string{dir}, w.made...)
-	}
-	if err := os.MkdirAll(w.dir, 0o711); err != nil {
+	w := &workdir{dir: filepath.Join(s.Scratch, cgroup.Safe(instance)), unlock: unlock}
+	if w.made, err = sandbox.MakeScratch(w.dir, 0o711); err != nil {
 		w.close()
 		return nil, unfit(fmt.Errorf("%w; make it, or set EVALHOST_SCRATCH to a directory that can be written", err))
 	}
 	return w, nil
 }
 
-// open reads a package, zip or directory. Its faults are bad input.
+// open reads a package, zip or directory, of whatever type. Its faults are bad input.
 func (w *workdir) open(ctx context.Context, path string) (*problem.Problem, error) {
+	tree, err := w.unpack(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := problem.Load(tree, problem.Options{})
+	return p, w.refused(ctx, path, err)
+}
+
+// unpack unpacks a package.
+func (w *workdir) unpack(ctx context.Context, path string) (tree string, err error) {
 	target, err := os.MkdirTemp(w.dir, "package-")
 	if err != nil {
-		return nil, unfit(err)
-	}
-	p, err := problem.Open(ctx, path, filepath.Join(target, "tree"), problem.Options{Type: problem.StandardIO})
-	var bad *problem.Error
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.As(err, &bad) && bad.Code == problem.CodeTarget:
-		return nil, unfit(err)
-	case errors.As(err, &bad) && bad.Where == path:
-		return nil, badUse("the package %w", err)
-	case err != nil:
-		return nil, badUse("the package %s: %w", path, err)
+		return "", unfit(err)
 	}
 	// Judging programs run as nobody and read the tests.
 	if err := os.Chmod(target, 0o755); err != nil {
-		return nil, unfit(err)
+		return "", unfit(err)
 	}
-	return p, nil
+	tree = filepath.Join(target, "tree")
+	_, err = problem.UnpackPackage(ctx, path, tree)
+	return tree, w.refused(ctx, path, err)
+}
+
+// refused says whose fault it is that a package could not be read.
+func (w *workdir) refused(ctx context.Context, path string, err error) error {
+	var bad *problem.Error
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &bad) && bad.Code == problem.CodeTarget:
+		return unfit(err)
+	case errors.As(err, &bad) && bad.Where == path:
+		return badUse("the package %w", err)
+	}
+	return badUse("the package %s: %w", path, err)
 }
 
 // close removes the directory, and those above it that were made for it and hold nothing.
 func (w *workdir) close() {
 	_ = os.RemoveAll(w.dir)
-	for i := len(w.made) - 1; i >= 0 && os.Remove(w.made[i]) == nil; i-- {
-	}
+	w.made.Unmake()
 	w.unlock()
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // maxSourceRead is the longest source that is read at all. One between this and the largest submission is judged, and

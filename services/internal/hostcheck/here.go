@@ -183,7 +183,15 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
 		return err
 	}
 	defer driver.Close()
-	home, err := driver.Open(ctx, cgroup.NewName("cli-probe"+strconv.Itoa(os.Getpid())))
+	// The probe carries the name of a local command, so that it is swept if this process is killed, and holds its lock, so that
+	// it is not swept before.
+	instance := "cli-cgroup" + strconv.Itoa(os.Getpid())
+	release, err := sandbox.HoldInstance(sandbox.DefaultLocks, instance)
+	if err != nil {
+		return err
+	}
+	defer release()
+	home, err := driver.Open(ctx, cgroup.NewName(instance))
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (b *Bench) tryModel(ctx context.Context, model problem.Source, progress fun
 	judged, err := b.Judge(ctx, Submission{FileName: model.Path, Source: source, Toolchain: model.Language},
 		func(e Event) { progress(model.Path, e) })
 	if err != nil {
-		return nil, failure(err, "trying the model solution %s", model.Path)
+		return nil, fmt.Errorf("the model solution %s: %w", model.Path, err)
 	}
 	if judged.Verdict != verdict.Accepted {
 		return nil, &PackageFault{Path: model.Path, Why: notFull(judged)}

@@ -135,12 +135,17 @@ func (t TrialReport) body(token LeaseToken) ([]byte, error) {
 	if len(t.Rows) == 0 {
 		return nil, errors.New("the trial's report has neither rows nor a reason")
 	}
-	inner, err := json.Marshal(struct {
-		Measured []Measured `json:"measured"`
-	}{t.Rows})
-	if err != nil {
+	var err error
+	if w.Measurement, err = Measurement(t.Rows); err != nil {
 		return nil, err
 	}
-	w.Measurement = string(inner)
 	return json.Marshal(w)
+}
+
+// Measurement is the text in which a trial's rows travel (section 7).
+func Measurement(rows []Measured) (string, error) {
+	text, err := json.Marshal(struct {
+		Measured []Measured `json:"measured"`
+	}{rows})
+	return string(text), err
 }

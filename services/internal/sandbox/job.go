@@ -44,7 +44,7 @@ func (s *Sandbox) OpenJob(ctx context.Context) (*Job, error) {
 	var host *lock
 	if s.cfg.HostLock != "" {
 		var err error
-		if host, err = waitLock(ctx, s.cfg.HostLock); err != nil {
+		if host, err = waitLock(ctx, s.cfg.HostLock, nil); err != nil {
 			return nil, err
 		}
 	}

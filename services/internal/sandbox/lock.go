@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,19 +62,75 @@ func claim(f *os.File, path string) (*lock, error) {
 	return &lock{f, path}, nil
 }
 
-// waitLock takes a lock that others give up in time, until the context is over.
-func waitLock(ctx context.Context, path string) (*lock, error) {
+// waitLock takes a lock that others give up in time, until the context is over. tell is called once if it has to wait, with
+// the name of the holder; nil tells nobody.
+func waitLock(ctx context.Context, path string, tell func(holder string)) (*lock, error) {
 	for {
 		l, err := tryLock(path)
-		if err == nil || !errors.Is(err, errLocked) {
-			return l, err
+		if err == nil {
+			// Who holds it is for the message of one who waits; the lock is what counts.
+			_ = l.file.Truncate(0)
+			_, _ = l.file.WriteAt(fmt.Appendf(nil, "process %d", os.Getpid()), 0)
+			return l, nil
+		}
+		if !errors.Is(err, errLocked) {
+			return nil, err
+		}
+		if tell != nil {
+			tell(holderOf(path))
+			tell = nil
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(lockPoll):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("sandbox: waiting for another program that judges on this host: %w", errors.Join(err, ctx.Err()))
+			return nil, fmt.Errorf("sandbox: waiting for another program that judges on this host: %w", errors.Join(err, context.Cause(ctx)))
 		}
 	}
+}
+
+// lockPoll is how often a taken lock is tried again.
+const lockPoll = 50 * time.Millisecond
+
+// holderOf reads who wrote its name into a lock.
+func holderOf(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "another process"
+	}
+	defer file.Close()
+	name := make([]byte, 64)
+	n, _ := file.ReadAt(name, 0)
+	if text := strings.TrimSpace(string(name[:n])); text != "" {
+		return text
+	}
+	return "another process"
+}
+
+// HostLock is held by whoever judges on this machine, command or daemon: two at once would disturb each other's
+// measurements (decisions 20). It lies where only root can make files, so that nobody else can hold it.
+const HostLock = DefaultLocks + "/host.lock"
+
+// WaitLock takes the lock at path, whose directory it makes, and waits until ctx ends for others to give it up. tell is called
+// once if it has to wait, with the name of the holder; nil tells nobody. release gives the lock up and removes its file.
+func WaitLock(ctx context.Context, path string, tell func(holder string)) (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox: making the directory of the locks: %w", err)
+	}
+	l, err := waitLock(ctx, path, tell)
+	if err != nil {
+		return nil, err
+	}
+	return l.release, nil
+}
+
+// HoldInstance says that an instance is alive, until release: no sweep removes what carries its name. It fails if another
+// process says so already.
+func HoldInstance(dir, instance string) (release func(), err error) {
+	l, err := lockInstance(dir, instance)
+	if err != nil {
+		return nil, err
+	}
+	return l.release, nil
 }
 
 // release gives a lock up. The name goes first: whoever opens the path from now on makes a new file.

@@ -157,19 +157,47 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 	if s.lock, err = lockInstance(cfg.Locks, cfg.Instance); err != nil {
 		return nil, err
 	}
-	if err := s.prepareHost(ctx); err != nil {
+	made, err := MakeScratch(s.dir, 0o700)
+	if err == nil {
+		err = s.prepareHost(ctx)
+	}
+	if err != nil {
 		_ = os.Remove(s.dir) // only if it is empty: what an earlier life left is swept, not thrown away
+		made.Unmake()
 		s.lock.release()
 		return nil, err
 	}
 	return s, nil
 }
 
-// prepareHost proves that scratch and driver work, and sweeps.
-func (s *Sandbox) prepareHost(ctx context.Context) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("sandbox: making the scratch directory: %w; nothing can be judged without it", err)
+// Made lists directories that did not exist before, from the outermost.
+type Made []string
+
+// MakeScratch makes a directory and those above it, and says which ones it made. On an error none of them stays.
+func MakeScratch(dir string, mode os.FileMode) (Made, error) {
+	var made Made
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		made = append(Made{at}, made...)
 	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		made.Unmake()
+		return nil, fmt.Errorf("sandbox: making the scratch directory: %w; nothing can be judged without it", err)
+	}
+	return made, nil
+}
+
+// Unmake removes the directories again, as far as nothing is in them.
+func (m Made) Unmake() {
+	for i := len(m) - 1; i >= 0; i-- {
+		_ = os.Remove(m[i])
+	}
+}
+
+// prepareHost proves that scratch, which was made, and the driver work, and sweeps.
+func (s *Sandbox) prepareHost(ctx context.Context) error {
 	if err := s.proveExec(ctx); err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func TestTwoHundredStartsAtOnceTakeALockOneAfterTheOther(t *testing.T) {
 	for range n {
 		go func() {
 			for range 10 {
-				l, err := waitLock(t.Context(), path)
+				l, err := waitLock(t.Context(), path, nil)
 				if err != nil {
 					errs <- err
 					return
@@ -194,6 +194,76 @@ func TestOneJobAtATimeOnAHostThatIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
+}
+
+func TestWhoeverWaitsForALockIsToldOnceForWhom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run", "host.lock")
+	release, err := WaitLock(t.Context(), path, func(string) { t.Error("the first had to wait") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan string, 10)
+	got := make(chan error, 1)
+	go func() {
+		second, err := WaitLock(t.Context(), path, func(holder string) { told <- holder })
+		if err == nil {
+			second()
+		}
+		got <- err
+	}()
+	holder := <-told
+	select {
+	case err := <-got:
+		t.Fatalf("the second did not wait: %v", err)
+	case <-time.After(3 * lockPoll):
+	}
+	release()
+	if err := <-got; err != nil || holder != fmt.Sprintf("process %d", os.Getpid()) || len(told) > 0 {
+		t.Errorf("%v, waited for %q, told %d times more", err, holder, len(told))
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock's file stayed: %v", err)
+	}
+}
+
+func TestAnInstanceIsHeldByOne(t *testing.T) {
+	dir := t.TempDir()
+	release, err := HoldInstance(dir, "cli-x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := HoldInstance(dir, "cli-x"); err == nil {
+		again()
+		t.Error("held by two")
+	}
+	release()
+	if again, err := HoldInstance(dir, "cli-x"); err != nil {
+		t.Error(err)
+	} else {
+		again()
+	}
+}
+
+func TestScratchThatWasMadeIsUnmadeAndNoMore(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "a", "b", "c")
+	made, err := MakeScratch(dir, 0o711)
+	if err != nil || len(made) != 3 {
+		t.Fatalf("%q, %v", made, err)
+	}
+	if again, err := MakeScratch(dir, 0o711); err != nil || len(again) != 0 {
+		t.Errorf("made again: %q, %v", again, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "a", "kept"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made.Unmake()
+	if left, err := os.ReadDir(filepath.Join(root, "a")); err != nil || len(left) != 1 || left[0].Name() != "kept" {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if _, err := MakeScratch(filepath.Join(root, "a", "kept", "x"), 0o711); err == nil {
+		t.Error("a directory was made below a file")
+	}
 }
 
 func TestAConfigNothingCanBeJudgedWithIsRefused(t *testing.T) {
@@ -236,6 +306,9 @@ func TestScratchThatCannotExecuteIsFoundOut(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "exec") {
 		t.Errorf("open: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "scratch")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a failed start leaves the scratch directory it made: %v", err)
 	}
 	if l, err := tryLock(filepath.Join(dir, "locks", "i.lock")); err != nil {
 		t.Errorf("a failed start keeps the lock: %v", err)

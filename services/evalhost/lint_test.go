@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/evalhost/evalhost/services/internal/config"
+)
+
+// judged makes the adder a problem with a judging program.
+func judged(kind, words string) map[string]string {
+	return map[string]string{
+		"config.yml": adder["config.yml"] + kind + ": { source: judge.c, language: c11-gcc }\n", "judge.c": words,
+	}
+}
+
+func TestLintHasNothingToSayAboutAGoodPackage(t *testing.T) {
+	f := &fakeHost{t: t}
+	for _, dir := range []string{tree(t, adder), tree(t, adder, judged("checker", "compares")), tree(t, adder, judged("interactor", "refuses all"))} {
+		if r := f.command("lint", dir); r.status != 0 || r.out != "0 findings\n" || r.errout != "" {
+			t.Errorf("status %d, %q, %s", r.status, r.errout, r.out)
+		}
+	}
+	if f.runs != 4+2 {
+		t.Errorf("%d runs, want two a test of the checker and one of the interactor", f.runs)
+	}
+	if r := f.command("lint", "--json", tree(t, adder)); r.status != 0 || !strings.Contains(r.out, `"clean": true`) || !strings.Contains(r.out, `"findings": []`) {
+		t.Errorf("status %d, %s", r.status, r.out)
+	}
+}
+
+func TestLintRunsTheJudgingProgram(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, words, says string
+	}{
+		"a checker that refuses the model answer": {"checker", "refuses all", "warning: judge.c: test 1a: the checker refuses the package's own expected output; it says \"no\""},
+		"a checker that accepts everything":       {"checker", "accepts all", "warning: judge.c: test 2a: the checker accepts a program that writes nothing"},
+		"a checker that crashes":                  {"checker", "crashes", "warning: judge.c: test 1a: on the package's own expected output the judging program broke its contract: it ended with exit code 139"},
+		"an interactor that accepts silence":      {"interactor", "accepts all", "warning: judge.c: test 1a: the interactor accepts a program that writes nothing"},
+		"one that does not build":                 {"checker", "build fails", "error: judge.c: it does not build: exit code 1: main.c:1: error: no"},
+	} {
+		f := &fakeHost{t: t}
+		dir := tree(t, adder, judged(c.kind, c.words))
+		if r := f.command("lint", dir); r.status != exitUnexpected || !strings.Contains(r.out, dir+": "+c.says) {
+			t.Errorf("%s: status %d, %q\n%s", name, r.status, r.errout, r.out)
+		}
+		if r := f.command("lint", "--static", dir); r.status != 0 || !strings.Contains(r.out, "was not run: --static was given") {
+			t.Errorf("%s, static: status %d\n%s", name, r.status, r.out)
+		}
+	}
+}
+
+func TestLintSaysSoWhereTheMachineCannotJudge(t *testing.T) {
+	dir := tree(t, adder, judged("checker", "refuses all"))
+	lint := func(err error, args ...string) ended {
+		var out, errout strings.Builder
+		std := stdio{
+			env: []string{"EVALHOST_SCRATCH=" + t.TempDir() + "/scratch"}, out: &out, err: &errout,
+			host: func(context.Context, config.Settings, []string, io.Writer, io.Writer) (*host, error) { return nil, err },
+		}
+		status := conclude(t.Context(), dispatch(t.Context(), append([]string{"lint"}, args...), std), &errout)
+		return ended{status, out.String(), errout.String()}
+	}
+	r := lint(unfit(errors.New("no cgroups")), dir)
+	if r.status != 0 || !strings.Contains(r.out, "the checker or interactor was not run: no cgroups; `evalhost check` says more\n0 findings\n") {
+		t.Errorf("status %d, %q\n%s", r.status, r.errout, r.out)
+	}
+	r = lint(unfit(errors.New("no cgroups")), dir, "--json")
+	var got struct {
+		Clean    bool
+		Packages []struct{ NotTried string }
+	}
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || !got.Clean || got.Packages[0].NotTried == "" {
+		t.Errorf("%v\n%s", err, r.out)
+	}
+	// A machine that fails while it judges is an infrastructure failure and no finding.
+	if r = lint(errors.New("no daemon"), dir); r.status != exitInfrastructure || r.out != "" {
+		t.Errorf("status %d, %s", r.status, r.out)
+	}
+}
+
+func TestLintFindsWhatIsRefusedAndWhatNamesNoLanguage(t *testing.T) {
+	f := &fakeHost{t: t}
+	r := f.command("lint", tree(t, adder, map[string]string{
+		"config.yml": strings.Replace(adder["config.yml"], "python:", "pyhton:", 1) + "languages: [c, cpp17, python]\n" +
+			"checker: { source: judge.c, language: java }\nmodelSolutions: [ { source: judge.c, language: python3 }, { source: judge.c, language: cobol } ]\n",
+		"judge.c": "x",
+	}))
+	for _, want := range []string{
+		"warning: config.yml: overrideLimits.pyhton is no family and no toolchain: it changes nothing",
+		`warning: config.yml: languages: "cpp17" is no family and no toolchain: it allows nothing`,
+		`error: judge.c: "java" is no toolchain`,
+		"warning: judge.c: is no file name for Python 3 (CPython): the model solution cannot be measured",
+		`warning: judge.c: "cobol" is no toolchain: the model solution cannot be measured`,
+		"5 findings",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if r.status != exitUnexpected {
+		t.Errorf("status %d", r.status)
+	}
+}
+
+func TestLintNamesTheLimitsUnderWhichNothingPasses(t *testing.T) {
+	f := &fakeHost{t: t}
+	r := f.command("lint", tree(t, adder, map[string]string{
+		"config.yml": `type: standard-io@1
+limits: { timeMs: 9, memoryBytes: 67108864 }
+overrideLimits: { python3: { timeMs: 5000, memoryBytes: 1048576 } }
+groups: [ { group: 1, points: 40 }, { group: 2, points: 60, limits: { memoryBytes: 65536 } } ]
+languages: [c, python3]
+`,
+	}))
+	for _, want := range []string{
+		"config.yml: limits.timeMs is 9ms, and a program that does nothing needs about 10ms in C89 / ANSI C (GCC), ",
+		"config.yml: group 2: limits.memoryBytes is 64 KiB, and a program that does nothing needs about 2 MiB in C89 / ANSI C (GCC), ",
+		"config.yml: overrideLimits.python3.memoryBytes is 1 MiB, and a program that does nothing needs about 12 MiB in Python 3 (CPython)\n",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "C++") || strings.Contains(r.out, "PyPy") || strings.Contains(r.out, "python3.timeMs") {
+		t.Errorf("a language that is not accepted, or a limit that is enough:\n%s", r.out)
+	}
+}
+
+func TestPointsAreThoseThatWereDeclared(t *testing.T) {
+	f := &fakeHost{t: t}
+	if r := f.command("lint", tree(t, adder), "--points", "60"); r.status != exitUnexpected ||
+		!strings.Contains(r.out, "the groups are worth 100 points together, not 60\n1 finding\n") {
+		t.Errorf("status %d, %s", r.status, r.out)
+	}
+}
