@@ -205,7 +205,7 @@ func everySnippet(script, plusplus string, snippets []snippet) string {
 	line := 1
 	for i, s := range snippets {
 		lines := strings.Count(s.source, "\n") + 1
-		fmt.Fprintf(&b, "sed -n '%d,%dp' /src/main.c >/tmp/main.c\n", line+1, line+lines)
+		fmt.Fprintf(&b, "head -n %d /src/main.c | tail -n %d >/tmp/main.c\n", line+lines, lines) // an image has no sed
 		line += 1 + lines
 		command := strings.ReplaceAll(script, "/src/main.c", "/tmp/main.c")
 		if s.language == "c++" {

@@ -86,6 +86,7 @@ func (want expected) check(t *testing.T, o sandboxlab.Outcome, output string) {
 	if !oneOf(o.Stop.String(), want.stop) {
 		t.Errorf("it ended as %q, want %q: %s", o.Stop, want.stop, shown(o))
 	}
+	saying(t, output, want.says, want.silent)
 	exits := want.exits
 	if exits == nil {
 		exits = []int{want.exit}
@@ -98,6 +99,9 @@ func (want expected) check(t *testing.T, o sandboxlab.Outcome, output string) {
 	}
 	if *o.CPU < want.atLeast || want.atMost > 0 && *o.CPU > want.atMost {
 		t.Errorf("it was charged %v, want %v to %v", *o.CPU, want.atLeast, want.atMost)
+	}
+	if want.unloaded {
+		return
 	}
 	if o.Peak == nil {
 		t.Fatalf("its peak was not measured: %s", shown(o))
@@ -112,7 +116,6 @@ func (want expected) check(t *testing.T, o sandboxlab.Outcome, output string) {
 	if o.Capped != want.capped {
 		t.Errorf("over the cap on output: %v, want %v", o.Capped, want.capped)
 	}
-	saying(t, output, want.says, want.silent)
 }
 
 func saying(t *testing.T, output string, says, silent []string) {

@@ -108,11 +108,11 @@ var outputRuns = []attack{
 
 // fileRuns are files that the kernel cannot load, or not wholly. That is the program's fate and nobody else's.
 var fileRuns = []attack{
-	{name: "an empty file", kind: faulting, from: "sandbox 3.8", words: []string{"exit", "0"}, limit: roomy, want: ended(126), program: func([]byte) []byte { return nil }},
-	{name: "a script that is its own interpreter", kind: faulting, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: ended(126), program: func([]byte) []byte {
+	{name: "an empty file", kind: faulting, from: "sandbox 3.8", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own", exit: 126, unloaded: true}, program: func([]byte) []byte { return nil }},
+	{name: "a script that is its own interpreter", kind: faulting, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own", exit: 126, unloaded: true}, program: func([]byte) []byte {
 		return []byte("#!/program/attack\n")
 	}},
-	{name: "a program that asks for more memory than there is", kind: gigantic, from: "decisions 16", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own|memory", exits: []int{126, 137, 139}}, program: func(elf []byte) []byte {
+	{name: "a program that asks for more memory than there is", kind: gigantic, from: "decisions 16", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own|memory", exits: []int{126, 137, 139}, unloaded: true}, program: func(elf []byte) []byte {
 		return withHeader(elf, 1, func(header []byte) { binary.LittleEndian.PutUint64(header[40:], 1<<46) })
 	}},
 	{name: "a program that begins nowhere", kind: faulting, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: ended(139), program: func(elf []byte) []byte {
@@ -120,7 +120,7 @@ var fileRuns = []attack{
 		binary.LittleEndian.PutUint64(elf[24:], 8)
 		return elf
 	}},
-	{name: "a program whose loader is the memory of process 1", kind: linking, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own", exits: []int{126, 127}}, program: func(elf []byte) []byte {
+	{name: "a program whose loader is the memory of process 1", kind: linking, from: "issue B 7", words: []string{"exit", "0"}, limit: roomy, want: expected{stop: "on its own", exits: []int{126, 127}, unloaded: true}, program: func(elf []byte) []byte {
 		at, loader := len(elf), "/proc/1/mem\x00"
 		return append(withHeader(elf, 4, func(header []byte) {
 			binary.LittleEndian.PutUint32(header, 3) // an interpreter instead of a note

@@ -97,6 +97,8 @@ type expected struct {
 	says   []string // all of them are in the output
 	silent []string // none of them is
 	capped bool
+	// unloaded: the program never ran, so that there is no peak.
+	unloaded bool
 }
 
 // attack is a run with a container of its own.

@@ -66,6 +66,10 @@ static inline void all(int fd, const char *p, size_t n)
 {
 	while (n > 0) {
 		ssize_t w = write(fd, p, n);
+		if (w < 0 && errno == EAGAIN) {
+			nap(0.001);
+			continue;
+		}
 		if (w < 0)
 			return;
 		p += w;
