@@ -92,7 +92,7 @@ func TestWhatNoSpecCanChange(t *testing.T) {
 			"NetworkMode": `"none"`, "IpcMode": `"private"`, "CapDrop": `["ALL"]`, "SecurityOpt": `["no-new-privileges"]`,
 			"Privileged": `false`, "PidMode": `""`, "UTSMode": `""`, "UsernsMode": `""`, "Devices": `null`, "Binds": `null`,
 			"AutoRemove": `false`, "Init": `false`, "NanoCpus": `1000000000`, "VolumesFrom": `null`, "ShmSize": `0`,
-			"DeviceRequests": `null`, "DeviceCgroupRules": `null`, "OomKillDisable": `null`, "PortBindings": `null`,
+			"Annotations": `{"run.oci.systemd.subgroup":""}`, "DeviceRequests": `null`, "DeviceCgroupRules": `null`, "OomKillDisable": `null`, "PortBindings": `null`,
 		} {
 			if got, _ := json.Marshal(host[key]); string(got) != want {
 				t.Errorf("%s: %s is %s, want %s", name, key, got, want)
@@ -107,6 +107,17 @@ func TestWhatNoSpecCanChange(t *testing.T) {
 		if got, _ := json.Marshal(config["Healthcheck"]); string(got) != `{"Test":["NONE"]}` {
 			t.Errorf("%s: health check %s", name, got)
 		}
+	}
+}
+
+// A flood through the daemon made it write its log at 72 MB/s.
+func TestC40NothingAContainerSaysGoesThroughTheDaemon(t *testing.T) {
+	judged := plain()
+	judged.Shim = true
+	build := plain()
+	build.WritableRoot, build.Tmp = true, verdict.MiB
+	for name, s := range map[string]Spec{"plain": plain(), "judged": judged, "build": build} {
+		config, host := described(t, s)
 		if log := host["LogConfig"].(map[string]any)["Type"]; log != "none" || config["AttachStdout"] != false || config["AttachStderr"] != false {
 			t.Errorf("%s: what it says would go through the daemon: %v", name, log)
 		}
@@ -115,14 +126,14 @@ func TestWhatNoSpecCanChange(t *testing.T) {
 
 func TestCapabilitiesAndRootComeWithTheShimAlone(t *testing.T) {
 	config, host := described(t, plain())
-	if config["User"] != Nobody || host["CapAdd"] != nil || host["CgroupnsMode"] != "private" || host["Annotations"] != nil {
+	if config["User"] != Nobody || host["CapAdd"] != nil || host["CgroupnsMode"] != "private" {
 		t.Errorf("plain: user %v, capabilities %v, cgroup namespace %v", config["User"], host["CapAdd"], host["CgroupnsMode"])
 	}
 	s := plain()
 	s.Shim = true
 	config, host = described(t, s)
 	caps, _ := json.Marshal(host["CapAdd"])
-	if config["User"] != "0:0" || string(caps) != `["SETUID","SETGID"]` || host["CgroupnsMode"] != "host" || host["Annotations"] == nil {
+	if config["User"] != "0:0" || string(caps) != `["SETUID","SETGID"]` || host["CgroupnsMode"] != "host" {
 		t.Errorf("judged: user %v, capabilities %s, cgroup namespace %v", config["User"], caps, host["CgroupnsMode"])
 	}
 }
