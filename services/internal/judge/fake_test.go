@@ -32,10 +32,20 @@ groups:
 	"tests/2a.in": "1000000 2000000\n", "tests/2a.out": "3000000\n",
 }
 
-// open writes a package and opens it. Later changes replace files; an empty content takes one away.
+// open writes a package and opens it.
 func open(t *testing.T, changes ...map[string]string) *problem.Problem {
 	t.Helper()
-	dir := t.TempDir()
+	p, err := problem.Open(t.Context(), write(t, changes...), filepath.Join(t.TempDir(), "tree"), problem.Options{Type: problem.StandardIO})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// write writes the adder. Later changes replace files; an empty content takes one away.
+func write(t *testing.T, changes ...map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	files := map[string]string{}
 	for _, layer := range append([]map[string]string{adder}, changes...) {
 		for name, content := range layer {
@@ -54,11 +64,7 @@ func open(t *testing.T, changes ...map[string]string) *problem.Problem {
 			t.Fatal(err)
 		}
 	}
-	p, err := problem.Open(t.Context(), dir, filepath.Join(t.TempDir(), "tree"), problem.Options{Type: problem.StandardIO})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return dir
 }
 
 // fake is a box whose builds and runs are functions.
