@@ -1,6 +1,9 @@
 package langimages
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -110,3 +113,23 @@ func (i Identity) Diff(other Identity) []string {
 }
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// Digest is one short name for the whole identity, the same wherever the image is and whichever store holds it: "sha256:"
+// and the hash of its JSON, members in the order of their names, volumes sorted, and a line feed. It is for people to
+// compare (the host check and the unit that loads images both tell it); programs compare with Diff, which says what differs.
+func (i Identity) Digest() string {
+	list := func(values []string) []string { return append([]string{}, values...) }
+	var canonical bytes.Buffer
+	encoder := json.NewEncoder(&canonical)
+	encoder.SetEscapeHTML(false)
+	// Strings, and lists and maps of them, always have a JSON text.
+	_ = encoder.Encode(map[string]any{
+		"layers": list(i.Layers),
+		"config": map[string]any{
+			"user": i.Config.User, "env": list(i.Config.Env), "entrypoint": list(i.Config.Entrypoint),
+			"cmd": list(i.Config.Cmd), "workingDir": i.Config.WorkingDir, "volumes": list(sorted(i.Config.Volumes)),
+			"healthcheck": list(i.Config.Healthcheck),
+		},
+	})
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(canonical.Bytes()))
+}

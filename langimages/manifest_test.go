@@ -118,6 +118,9 @@ func TestEveryFieldOfAnIdentityThatDiffersIsNamed(t *testing.T) {
 		if diff := cmp.Diff(c.want, exampleIdentity().Diff(other)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
+		if same := exampleIdentity().Digest() == other.Digest(); same != (c.want == nil) {
+			t.Errorf("%s: the digests are the same: %v", c.name, same)
+		}
 	}
 }
 
@@ -125,5 +128,8 @@ func TestAnAbsentListAndAnEmptyOneAreTheSameIdentity(t *testing.T) {
 	empty := Identity{Layers: []string{digestA}, Config: IdentityConfig{Env: []string{}, Entrypoint: []string{}, Cmd: []string{}, Volumes: []string{}}}
 	if differences := empty.Diff(Identity{Layers: []string{digestA}}); len(differences) > 0 {
 		t.Errorf("differences: %q", differences)
+	}
+	if bare := (Identity{Layers: []string{digestA}}); bare.Digest() != empty.Digest() {
+		t.Errorf("the digests are %s and %s", bare.Digest(), empty.Digest())
 	}
 }

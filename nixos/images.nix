@@ -15,6 +15,7 @@ let
     name = "evalhost-load-images";
     runtimeInputs = [
       config.virtualisation.docker.package
+      pkgs.coreutils
       pkgs.jq
     ];
     text = builtins.readFile ./load-images.sh;

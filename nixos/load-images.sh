@@ -60,7 +60,13 @@ for reference in $references; do
     fail "Docker has no image $reference: no archive carried it, and evalhost never pulls"
   answer=$(printf '%s' "$found" | jq -r --slurpfile manifest "$manifest" --arg reference "$reference" "$compare")
   case $answer in
-  sha256:*) keep="$keep $answer" ;;
+  sha256:*)
+    keep="$keep $answer"
+    # One name for the layers and the configuration together, as `evalhost check` tells it.
+    digest=$(jq --compact-output --sort-keys --arg reference "$reference" '.images[] | select(.reference == $reference)
+      | {layers, config: (.config | .volumes |= sort)}' "$manifest" | sha256sum)
+    echo "evalhost-load-images: $reference is what was built, sha256:${digest%% *}"
+    ;;
   *)
     docker image rm --force "$reference" >/dev/null || true
     fail "$reference is another image than the one that was built: $answer"

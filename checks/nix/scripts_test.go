@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalhost/evalhost/langimages"
 )
 
 // script runs one of the host's shell scripts with stand-ins for the programs it calls, each a piece of POSIX shell. They
@@ -93,6 +95,14 @@ image rm --force sha256:old
 `
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("calls of docker (-want +got):\n%s", diff)
+	}
+	// The journal has the digest that `evalhost check` tells.
+	parsed, err := langimages.ParseManifest([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest := parsed.Images["gcc"].Digest(); !strings.Contains(output, "evalhost/lang-gcc:local is what was built, "+digest+"\n") {
+		t.Errorf("nothing is said of %s: %s", digest, output)
 	}
 }
 

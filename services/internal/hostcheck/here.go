@@ -131,7 +131,7 @@ func images(opts Options, d *daemon) ([]Image, error) {
 		if named := opts.References[image.Key]; named != "" {
 			ref = named
 		}
-		needed = append(needed, Image{Key: image.Key, Ref: ref, Look: func(ctx context.Context) (string, []string, error) {
+		needed = append(needed, Image{Key: image.Key, Ref: ref, Digest: want.Digest(), Look: func(ctx context.Context) (string, []string, error) {
 			return d.look(ctx, ref, want.Identity)
 		}})
 	}

@@ -46,7 +46,7 @@ func imageRequirements(m *Machine, proved map[string]string) []requirement {
 				if m.proved == "" {
 					m.proved = id
 				}
-				return met(image.Ref)
+				return met(strings.TrimRight(image.Ref+" "+image.Digest, " "))
 			},
 		})
 	}

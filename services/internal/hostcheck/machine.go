@@ -78,6 +78,8 @@ type Docker struct {
 type Image struct {
 	// Key names the image in the table of toolchains; Ref is what the daemon knows it by.
 	Key, Ref string
+	// Digest is a short name for what the image must be, told to whoever compares hosts; empty tells none.
+	Digest string
 	// Look asks the daemon for the image and compares. Without differences it is the expected one, and id is the daemon's
 	// own name for it; an error that is engine.ErrImageAbsent means that there is none.
 	Look func(context.Context) (id string, differences []string, err error)
