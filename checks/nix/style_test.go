@@ -3,7 +3,6 @@ package nix
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,14 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestEveryNixFileParses(t *testing.T) {
-	arguments := append([]string{"nix-instantiate", "--parse"}, nixFiles(t)...)
-	cmd := exec.Command(filepath.Join(tools(t), "nix.sh"), arguments...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
 
 func TestNixFilesAreInOneStyle(t *testing.T) {
 	for _, file := range nixFiles(t) {
