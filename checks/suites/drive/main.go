@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "test":
 		d.step("lint", func() error { return d.lint(ctx) })
 		d.step("unit tests", func() error { return d.quick(ctx) })
+		d.step("flake", func() error { return d.evaluation(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
 	case "soak":
 		d.everything = "1"

@@ -42,9 +42,22 @@ func (d *drive) lint(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// quick runs every test that needs no guest, with the race detector.
+// nixTrees names what the flake is evaluated with (checks/nix).
+const nixTrees = "EVALHOST_NIXEVAL"
+
+// quick runs every test that needs no guest, with the race detector. Evaluating the flake takes minutes and is no part of
+// it: those tests skip themselves and say so.
 func (d *drive) quick(ctx context.Context) error {
-	return d.tests(ctx, "unit tests", "go", "test", "-race", "-json", "-timeout", "5m", "./...")
+	return d.tests(ctx, "unit tests", "env", nixTrees+"=", "go", "test", "-race", "-json", "-timeout", "5m", "./...")
+}
+
+// evaluation runs the tests of the flake once more, with what they evaluate against. Where that is not named there is
+// nothing to add to what quick said.
+func (d *drive) evaluation(ctx context.Context) error {
+	if os.Getenv(nixTrees) == "" {
+		return nil
+	}
+	return d.tests(ctx, "flake", "go", "test", "-json", "-timeout", "60m", "./checks/nix")
 }
 
 // tests runs a command that prints test events and tallies them under name.
