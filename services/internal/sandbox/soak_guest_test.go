@@ -1,0 +1,184 @@
+//go:build guest
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalhost/evalhost/services/internal/sandbox/hoststate"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// EVALHOST_TEST_SOAK is how many runs the soak makes, EVALHOST_TEST_SOAK_FOR how long it goes on at most.
+const (
+	soakRuns    = "EVALHOST_TEST_SOAK"
+	soakFor     = "EVALHOST_TEST_SOAK_FOR"
+	soakDefault = "6" // every kind of run twice; make soak asks for 500
+)
+
+// counts is everything that could grow with the number of runs.
+type counts map[string]int
+
+// count looks at this process and at the host. The kernel frees a cgroup when its last page is gone, so the caches are
+// dropped first: what is then still dying is held by something.
+func (g *guest) count() counts {
+	g.t.Helper()
+	runtime.GC()
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
+		g.t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	c := counts{"goroutines": runtime.NumGoroutine(), "descriptors": entries(g.t, "/proc/self/fd"), "threads": entries(g.t, "/proc/self/task")}
+	s, err := hoststate.Take(g.t.Context(), g.eng, scratch(), DefaultLocks)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for fact := range s {
+		kind, _, _ := strings.Cut(fact, " ")
+		if kind == "daemon's" {
+			kind = "entries of the daemon's data directory"
+		}
+		c[kind+"s"]++
+	}
+	for _, file := range []string{"/sys/fs/cgroup/cgroup.stat", "/sys/fs/cgroup/evalhost.slice/cgroup.stat", "/sys/fs/cgroup/evalhost/cgroup.stat"} {
+		text, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) == 2 && strings.HasPrefix(f[0], "nr_") && !strings.HasPrefix(f[0], "nr_subsys") && !strings.HasPrefix(f[0], "nr_dying_subsys") {
+				c[f[0]+" of "+filepath.Dir(file)], _ = strconv.Atoi(f[1])
+			}
+		}
+	}
+	return c
+}
+
+func entries(t *testing.T, dir string) int {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// journal is how large systemd's journal is.
+func journal() string {
+	out, err := exec.Command("journalctl", "--disk-usage").Output()
+	if err != nil {
+		return err.Error()
+	}
+	lines, _ := exec.Command("sh", "-c", "journalctl -b --no-pager | wc -l").Output()
+	return strings.TrimSpace(string(out)) + "; lines " + strings.TrimSpace(string(lines))
+}
+
+// Nothing of a host and of the process that judges grows with the number of runs.
+func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
+	n, err := strconv.Atoi(told(soakRuns, soakDefault))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := time.ParseDuration(told(soakFor, "3h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := onAHost(t)
+	kinds := []func() Run{
+		func() Run { return g.actor("copy") },
+		func() Run { return g.actor("exit", "3") },
+		func() Run {
+			r := g.actor("touch", "64")
+			r.Limits.Memory = 16 * verdict.MiB
+			return r
+		},
+	}
+	// Every kind once before the first count: what is made once for ever is no growth.
+	round := func(i int) error {
+		r := kinds[i%len(kinds)]()
+		r.Lane = i % 2
+		p, err := g.job.Prepare(t.Context(), r)
+		if err != nil {
+			return err
+		}
+		o, err := p.Go(t.Context())
+		if err == nil && o.Stop != OnItsOwn && o.Stop != Memory {
+			err = fmt.Errorf("run %d: %s", i, shown(o.Outcome))
+		}
+		if e := p.Close(); err == nil {
+			err = e
+		}
+		return err
+	}
+	two := func(i int) {
+		errs := make(chan error, 2)
+		for k := range 2 {
+			go func() { errs <- round(2*i + k) }()
+		}
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range len(kinds) {
+		two(i)
+	}
+	g.settled()
+	before, journalBefore := g.count(), journal()
+	began := time.Now()
+	done := 0
+	for ; done < n && time.Since(began) < limit; done += 2 {
+		two(done / 2)
+	}
+	took := time.Since(began)
+	g.settled()
+	after := g.count()
+	var grew []string
+	for name, now := range after {
+		if now > before[name] {
+			grew = append(grew, fmt.Sprintf("%s grew from %d to %d", name, before[name], now))
+		}
+	}
+	slices.Sort(grew)
+	names := make([]string, 0, len(after))
+	for name := range after {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	t.Logf("SOAK %d runs in two lanes, %v each; journal before: %s; after: %s", done, (took / time.Duration(max(done, 1))).Round(time.Millisecond), journalBefore, journal())
+	for _, name := range names {
+		t.Logf("SOAK %-60s %5d %5d", name, before[name], after[name])
+	}
+	for _, one := range grew {
+		t.Errorf("after %d runs %s", done, one)
+	}
+	if done < n {
+		t.Logf("SOAK stopped by %s=%v after %d of %d runs", soakFor, limit, done, n)
+	}
+}
+
+// settled waits until the daemon and systemd have cleaned up after the last run.
+func (g *guest) settled() {
+	g.t.Helper()
+	last := -1
+	for range 40 {
+		s, err := hoststate.Take(context.Background(), g.eng, scratch(), DefaultLocks)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if len(s) == last {
+			return
+		}
+		last = len(s)
+		time.Sleep(1500 * time.Millisecond)
+	}
+}
