@@ -4,7 +4,7 @@ DRIVE = go build -o bin/drive ./checks/suites/drive && exec bin/drive
 GUEST = go build -o bin/guest ./checks/guest/cmd/guest && exec bin/guest
 RELEASE = CGO_ENABLED=0 go build -trimpath
 
-.PHONY: help demo test quick soak guest bench fmt lint build
+.PHONY: help demo test quick soak mutants guest bench fmt lint build
 
 help:
 	@echo "make demo    judge every labelled example solution; on this machine if it is fit, else in the guest"
@@ -12,6 +12,7 @@ help:
 	@echo "make quick   lint and unit tests only"
 	@echo "make guest   bring the guest up and keep it up; 'make guest-down' ends it"
 	@echo "make soak    every fuzz target for a minute, every suite on both drivers and both runtimes"
+	@echo "make mutants every control of the sandbox switched off in turn, and the test that notices"
 	@echo "make bench   what a container and a judged test cost in the guest"
 	@echo "make build   the binaries, into bin/"
 	@echo "make fmt     format the sources"
@@ -30,6 +31,9 @@ bench:
 
 soak:
 	@$(DRIVE) soak
+
+mutants:
+	@$(DRIVE) mutants
 
 lint:
 	@$(DRIVE) lint

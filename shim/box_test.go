@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,5 +43,45 @@ func TestEveryLimitIsWrittenAndOnlyAnAbsentFileIsForgiven(t *testing.T) {
 		if !errors.Is(err, syscall.EISDIR) || !strings.Contains(err.Error(), file) {
 			t.Errorf("a %s that refuses: %v, want its name and what the kernel said", file, err)
 		}
+	}
+}
+
+func TestACgroupThatDoesNotHoldTheShimIsNotItsOwn(t *testing.T) {
+	for members, want := range map[string]bool{"1\n22\n": true, "22": true, "": false, "1\n2\n": false, "122\n221\n": false} {
+		if got := holds(members, 22); got != want {
+			t.Errorf("%q holds 22: %t, want %t", members, got, want)
+		}
+	}
+}
+
+func TestAProgramIsInItsBoxBeforeItIsLetGo(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the shim drops privileges here")
+	}
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	null, err := open("/dev/null", syscall.O_RDWR)
+	must(t, err)
+	defer syscall.Close(null)
+	p := program{argv: []string{"/bin/true"}, files: [3]int{null, null, null}}
+	must(t, p.start())
+	defer func() {
+		_ = ptrace(syscall.PTRACE_CONT, p.pid, uintptr(syscall.SIGKILL))
+		_, _ = syscall.Wait4(p.pid, nil, syscall.WALL, nil)
+	}()
+	status, _, err := p.waitStopped()
+	must(t, err)
+	if !status.Stopped() {
+		t.Fatalf("the program is not stopped: %v", status)
+	}
+	box := boxOf(t, map[string]string{"cgroup.procs": ""})
+	// A directory is no cgroup, so the inspection refuses the program: it is not where it was put.
+	if err := p.prepare(box); err == nil {
+		t.Error("a program that is not in its box passed the inspection")
+	}
+	got, err := os.ReadFile(filepath.Join(box.dir, "cgroup.procs"))
+	must(t, err)
+	if string(got) != strconv.Itoa(p.pid) {
+		t.Errorf("the box was given %q, want the stopped program %d", got, p.pid)
 	}
 }

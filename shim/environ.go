@@ -82,7 +82,7 @@ func (given *instructions) makeBox() (*box, error) {
 func withoutSecrets(environment []string) []string {
 	kept := make([]string, 0, len(environment))
 	for _, entry := range environment {
-		if !isSecret([]byte(entry)) {
+		if !isSecret([]byte(entry)) || off("mutant.shim.environment") {
 			kept = append(kept, entry)
 		}
 	}
@@ -103,6 +103,9 @@ func isSecret(entry []byte) bool {
 // to a Go string, which is a copy. It fails if the memory cannot be found or written: a secret that stays readable is no
 // secret.
 func scrubEnvironment() error {
+	if off("mutant.shim.scrub") {
+		return nil
+	}
 	stat, err := readFile("/proc/self/stat")
 	if err != nil {
 		return err

@@ -54,7 +54,11 @@ func runTests(m *testing.M) (int, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return 0, err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bench.shim, ".")
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", bench.shim, "."}
+	if control := os.Getenv("EVALHOST_MUTANT"); control != "" { // make mutants
+		args = []string{"build", "-trimpath", "-tags", "mutants", "-ldflags", "-X main.chosen=" + control, "-o", bench.shim, "."}
+	}
+	build := exec.Command("go", args...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	if output, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("go build: %w\n%s", err, output)

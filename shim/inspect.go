@@ -50,7 +50,7 @@ func inspectStatus(status string, filtered bool) error {
 		{"NoNewPrivs", "1", true},
 		{"Seccomp", "2", filtered}, // a filter is in force
 	} {
-		if !rule.always {
+		if !rule.always || off("mutant.shim.inspection") {
 			continue
 		}
 		got, isThere := statusField(status, rule.field)
@@ -85,7 +85,7 @@ func inspectCgroup(cgroups, want string) error {
 	if err != nil {
 		return err
 	}
-	if got != want {
+	if got != want && !off("mutant.shim.inspection-of-the-box") {
 		return &failure{what: "inspect the program", reason: "its cgroup is " + got + ", must be " + want}
 	}
 	return nil

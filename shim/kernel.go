@@ -107,7 +107,7 @@ func closeOnExec() error {
 		}
 		_, _, names := syscall.ParseDirent(buffer[:n], -1, nil)
 		for _, name := range names {
-			if fd, isNumber := decimal(name); isNumber && fd > syscall.Stderr {
+			if fd, isNumber := decimal(name); isNumber && fd > syscall.Stderr && !off("mutant.shim.descriptors") {
 				syscall.CloseOnExec(fd)
 			}
 		}

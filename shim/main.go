@@ -127,6 +127,9 @@ func (s *shim) run(args []string) (wire.Report, error) {
 	}
 
 	started := time.Now()
+	if off("mutant.shim.errors") {
+		null = output
+	}
 	child := program{argv: args[3:], environment: given.environment, files: [3]int{input, output, null}}
 	err = child.start()
 	// At once: while the shim holds the writing end, the reader sees no end of the output until the shim itself exits.

@@ -3,7 +3,8 @@
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and every test that needs no guest, with the race detector
 //	drive test     quick, then every suite in the guest
-//	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes
+//	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
+//	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it
 //	drive bench    what a judged run costs outside the judged program
 //	drive demo     judges every labelled example solution and compares the verdicts with their labels
 //
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -31,7 +33,7 @@ func main() {
 // run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 func run(ctx context.Context, args []string, w io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|bench|demo")
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|mutants|bench|demo")
 		return 2
 	}
 	d := &drive{out: w, began: time.Now()}
@@ -58,12 +60,15 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
 		})
 		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
+		d.mutants(ctx, "")
+	case "mutants":
+		d.mutants(ctx, strings.Join(args[1:], ""))
 	case "bench":
 		d.bench(ctx)
 	case "demo":
 		return d.demo(ctx)
 	default:
-		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, bench, demo\n", args[0])
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, mutants, bench, demo\n", args[0])
 		return 2
 	}
 	return d.close()

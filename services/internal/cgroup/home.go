@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -48,6 +49,9 @@ func Safe(instance string) string {
 
 // runsOf recognises the names of one instance's runs, and of no other's: an instance called "a_r1" is not "a".
 func runsOf(instance string) *regexp.Regexp {
+	if mutant.Off(mutant.SweepNames) {
+		return regexp.MustCompile(`^` + regexp.QuoteMeta(Safe(instance)))
+	}
 	return regexp.MustCompile(`^` + regexp.QuoteMeta(Safe(instance)) + `_r[0-9a-f]{16}$`)
 }
 

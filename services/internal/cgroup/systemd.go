@@ -13,6 +13,8 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
+
+	"github.com/evalhost/evalhost/services/internal/mutant"
 )
 
 // The time single steps over the bus may take.
@@ -73,7 +75,7 @@ func (d *systemdDriver) Open(ctx context.Context, run Name) (*Home, error) {
 	home.close = func(ctx context.Context) error { return d.remove(ctx, name, home.Dir) }
 	if err := d.bus.Start(ctx, name, properties); err != nil {
 		// A name that is taken belongs to somebody else, whose run must not be stopped for it.
-		if !isUnitExists(err) {
+		if !isUnitExists(err) || mutant.Off(mutant.TakenName) {
 			_ = home.close(ctx)
 		}
 		return nil, fmt.Errorf("cgroup: starting the slice of a run: %w: the run cannot be measured, so it is not judged", err)
@@ -90,7 +92,7 @@ func (d *systemdDriver) Open(ctx context.Context, run Name) (*Home, error) {
 // container's scope to end and wait for its patience to run out, and that is longer than ours.
 func (d *systemdDriver) remove(ctx context.Context, name, dir string) error {
 	ctx = context.WithoutCancel(ctx)
-	if err := writeControl(filepath.Join(dir, "cgroup.kill"), "1"); err != nil {
+	if err := killAll(dir); err != nil {
 		return fmt.Errorf("cgroup: killing what is left in %s: %w: it stays until the next sweep", name, err)
 	}
 	if err := d.bus.Stop(ctx, name); err != nil {
@@ -100,6 +102,14 @@ func (d *systemdDriver) remove(ctx context.Context, name, dir string) error {
 		return fmt.Errorf("cgroup: systemd stopped %s and %s is still there: %w", name, dir, err)
 	}
 	return nil
+}
+
+// killAll kills what is in a cgroup. One that is gone holds nothing.
+func killAll(dir string) error {
+	if mutant.Off(mutant.KillFirst) {
+		return nil
+	}
+	return writeControl(filepath.Join(dir, "cgroup.kill"), "1")
 }
 
 func (d *systemdDriver) Sweep(ctx context.Context, instance string) (int, error) {

@@ -9,6 +9,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/evalhost/evalhost/services/internal/mutant"
 )
 
 // Create makes a container and does not start it. It returns the daemon's id.
@@ -100,7 +102,7 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	for {
-		err := c.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		err := c.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: !mutant.Off(mutant.RemoveVolumes)})
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil

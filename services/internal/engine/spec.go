@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/go-units"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -135,6 +136,7 @@ func (s Spec) configs() (*container.Config, *container.HostConfig, error) {
 			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: !m.Writable,
 		})
 	}
+	weaken(cfg, host)
 	return cfg, host, nil
 }
 
@@ -161,14 +163,14 @@ func (s Spec) check() error {
 	if s.Image.ID == "" {
 		wrong("the image was not looked up")
 	}
-	if len(s.Image.Volumes) > 0 {
+	if len(s.Image.Volumes) > 0 && !mutant.Off(mutant.Volumes) {
 		wrong("the image %s declares the volumes %s, which would be writable directories on the daemon's disk: rebuild it without VOLUME",
 			s.Image.Reference, strings.Join(s.Image.Volumes, ", "))
 	}
 	if len(s.Argv) == 0 || s.Argv[0] == "" {
 		wrong("there is no command")
 	}
-	if s.Memory < minMemory {
+	if s.Memory < minMemory && !mutant.Off(mutant.SmallLimits) {
 		wrong("the memory limit is %s, and the runtime accepts no less than %s", s.Memory, minMemory)
 	}
 	if s.Pids < 1 {
@@ -192,7 +194,7 @@ func (s Spec) check() error {
 				wrong("the mount %s to %s does not name clean absolute paths", m.Source, m.Target)
 			}
 		}
-		if strings.HasSuffix(m.Source, "docker.sock") || strings.HasPrefix(m.Target, "/var/run/docker") {
+		if !mutant.Off(mutant.Socket) && (strings.HasSuffix(m.Source, "docker.sock") || strings.HasPrefix(m.Target, "/var/run/docker")) {
 			wrong("the daemon's socket is mounted into nothing")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -77,7 +78,7 @@ func (w *watch) see(l look) Stop {
 	if w.Ceiling == 0 {
 		// An untimed step is a plain wall clock. Its processor time must not count as progress: an endless loop in a
 		// build would run for ever.
-		if l.elapsed >= w.Window {
+		if l.elapsed >= w.Window && !mutant.Off(mutant.WallClock) {
 			return WallClock
 		}
 		return 0
@@ -86,15 +87,15 @@ func (w *watch) see(l look) Stop {
 	// Measured time and not the nominal tick: a Runner that was held up must not stretch the window.
 	since := max(l.elapsed-w.last, 0)
 	w.last = max(l.elapsed, w.last)
-	waiting := l.pressure != nil && w.pressure != nil && *l.pressure > *w.pressure
+	waiting := l.pressure != nil && w.pressure != nil && *l.pressure > *w.pressure && !mutant.Off(mutant.Brake)
 	if l.pressure != nil {
 		w.pressure = l.pressure
 	}
-	talked := l.moved > w.moved
+	talked := l.moved > w.moved && !mutant.Off(mutant.Talking)
 	w.moved = max(l.moved, w.moved)
 
 	switch {
-	case l.cpu != nil && *l.cpu > w.Ceiling:
+	case l.cpu != nil && *l.cpu > w.Ceiling && !mutant.Off(mutant.Ceiling):
 		return TimeLimit
 	case l.cpu != nil && *l.cpu > w.best:
 		w.best, w.idle = *l.cpu, 0
@@ -106,11 +107,11 @@ func (w *watch) see(l look) Stop {
 		w.idle += since
 	}
 
-	if w.idle < w.Window && l.elapsed < w.Cap {
+	if (w.idle < w.Window || mutant.Off(mutant.Window)) && (l.elapsed < w.Cap || mutant.Off(mutant.AbsoluteCap)) {
 		return 0
 	}
 	switch {
-	case w.best == 0 && w.moved == 0:
+	case w.best == 0 && w.moved == 0 && !mutant.Off(mutant.NeverStarted):
 		return NeverStarted
 	case w.idle >= w.Window:
 		return WallClock

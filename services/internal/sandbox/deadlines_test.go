@@ -209,3 +209,67 @@ func TestAClockThatStandsStillOrGoesBackCountsNothing(t *testing.T) {
 		t.Errorf("the window stands at %v, want %v", w.idle, lookEvery)
 	}
 }
+
+// boundaryLimits are limits from 1 ms to 60 s.
+var boundaryLimits = []time.Duration{
+	1 * ms, 2 * ms, 10 * ms, 50 * ms, 100 * ms, 200 * ms, 300 * ms, 500 * ms, 999 * ms, 1000 * ms, 1001 * ms, 2500 * ms, 5000 * ms,
+	10 * time.Second, 30 * time.Second, 59999 * ms, 60 * time.Second,
+}
+
+// Every deadline just before, at and just after its boundary, for every limit (spec/sandbox.md 5.1). The looks come at the
+// nominal tick until the one that matters, which comes exactly when it is wanted.
+func TestEveryDeadlineAtItsBoundaryForEveryLimit(t *testing.T) {
+	// drive brings a watch to a moment with ordinary looks and then takes one look at exactly that moment.
+	drive := func(d Deadlines, until time.Duration, at func(elapsed time.Duration) look) Stop {
+		w := watch{Deadlines: d}
+		for now := lookEvery; now < until; now += lookEvery {
+			if stop := w.see(at(now)); stop != 0 {
+				return -stop // too early
+			}
+		}
+		return w.see(at(until))
+	}
+	asleep := func(now time.Duration) look { return look{elapsed: now, cpu: ptr(time.Microsecond)} }
+	never := func(now time.Duration) look { return look{elapsed: now, cpu: ptr(time.Duration(0))} }
+	starved := func(now time.Duration) look {
+		return look{elapsed: now, cpu: ptr(time.Microsecond), pressure: ptr(now)}
+	}
+	talking := func(now time.Duration) look {
+		return look{elapsed: now, cpu: ptr(time.Microsecond), moved: verdict.Bytes(now)}
+	}
+	for _, limit := range boundaryLimits {
+		d := DeadlinesFor(limit)
+		// The first look sees progress and begins the window anew.
+		window := lookEvery + d.Window
+		for _, c := range []struct {
+			name  string
+			until time.Duration
+			at    func(time.Duration) look
+			want  Stop
+		}{
+			{"asleep, a nanosecond before the window", window - 1, asleep, 0},
+			{"asleep, at the window", window, asleep, WallClock},
+			{"asleep, a nanosecond after the window", window + 1, asleep, WallClock},
+			{"never started, a nanosecond before the window", d.Window - 1, never, 0},
+			{"never started, at the window", d.Window, never, NeverStarted},
+			{"starved, a nanosecond before the cap", d.Cap - 1, starved, 0},
+			{"starved, at the cap", d.Cap, starved, Overall},
+			{"talking, a nanosecond before the cap", d.Cap - 1, talking, 0},
+			{"talking, at the cap", d.Cap, talking, Overall},
+		} {
+			if got := drive(d, c.until, c.at); got != c.want {
+				t.Errorf("limit %v: %s: %v, want %v", limit, c.name, got, c.want)
+			}
+		}
+		for cpu, want := range map[time.Duration]Stop{d.Ceiling - 1: 0, d.Ceiling: 0, d.Ceiling + 1: TimeLimit} {
+			w := watch{Deadlines: d}
+			if got := w.see(look{elapsed: lookEvery, cpu: ptr(cpu)}); got != want {
+				t.Errorf("limit %v: %v of processor time under a ceiling of %v: %v, want %v", limit, cpu, d.Ceiling, got, want)
+			}
+		}
+		// What is charged, and not what stopped the run, is compared with the limit; the two meet nowhere.
+		if d.Ceiling <= limit || d.Window <= limit || d.Cap <= d.Window {
+			t.Errorf("limit %v: %+v", limit, d)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/shim/wire/nonce"
 )
 
@@ -56,11 +57,19 @@ func (s *Sandbox) OpenJob(ctx context.Context) (*Job, error) {
 	}
 	if s.cfg.Shim != "" {
 		j.shim = filepath.Join(j.dir, "shim")
-		if err := copyFile(s.cfg.Shim, j.shim, 0o500); err != nil {
+		if err := copyFile(s.cfg.Shim, j.shim, shimMode()); err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
 	}
 	return j, nil
+}
+
+// shimMode lets root alone execute the shim, and nobody read it.
+func shimMode() os.FileMode {
+	if mutant.Off(mutant.ShimClosed) {
+		return 0o555
+	}
+	return 0o500
 }
 
 // Close removes the job's scratch. Its runs must have been closed before. Safe to call twice.
@@ -127,6 +136,9 @@ func (j *Job) place(p *Program, lane int) (string, error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if mutant.Off(mutant.OwnProgram) {
+		lane = -1
+	}
 	key := placement{p.path, lane}
 	if dir, ok := j.programs[key]; ok {
 		return dir, nil
@@ -144,7 +156,11 @@ func (j *Job) place(p *Program, lane int) (string, error) {
 
 // copyFile copies a regular file into a new one. Links are not followed at either end.
 func copyFile(from, to string, mode os.FileMode) error {
-	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	flags := os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if mutant.Off(mutant.NoLinks) {
+		flags &^= unix.O_NOFOLLOW
+	}
+	in, err := os.OpenFile(from, flags, 0)
 	if err != nil {
 		return fmt.Errorf("sandbox: copying into scratch: %w", err)
 	}

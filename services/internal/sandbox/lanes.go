@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/evalhost/evalhost/services/internal/mutant"
 )
 
 // Processors is what lanes are made of (spec/sandbox.md 7.5; decisions 12).
@@ -175,7 +177,7 @@ func formatCPUList(cpus []int) string {
 func checkLanes(lanes []Lane) error {
 	owner := map[int]int{}
 	for i, lane := range lanes {
-		if lane.Cpuset == "" {
+		if lane.Cpuset == "" || mutant.Off(mutant.SharedLanes) {
 			continue
 		}
 		cpus, err := parseCPUList(lane.Cpuset)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 	"github.com/evalhost/evalhost/shim/wire"
 )
@@ -119,6 +120,9 @@ func judgedProfile(s step, j judged) engine.Spec {
 		// In the host's cgroup namespace the runtime's own mount would show every cgroup of this machine, those of other
 		// lanes' submissions too.
 		{Source: j.nothing, Target: "/sys/fs/cgroup"},
+	}
+	if mutant.Off(mutant.HiddenCgroups) {
+		spec.Mounts = spec.Mounts[:3]
 	}
 	if j.input != "" {
 		spec.Mounts = append(spec.Mounts, engine.Mount{Source: j.input, Target: in})

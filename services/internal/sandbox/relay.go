@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -43,6 +44,9 @@ func (r *relay) copyAll(in io.Reader) error {
 		if n > 0 {
 			r.take(buf[:n])
 		}
+		if mutant.Off(mutant.Drain) && (r.settled || r.capped) {
+			return nil
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -58,7 +62,7 @@ func (r *relay) take(p []byte) {
 	r.total += verdict.Bytes(len(p))
 	switch {
 	case r.settled || r.capped: // drained and dropped
-	case r.total > r.limit:
+	case r.total > r.limit && !mutant.Off(mutant.OutputCap):
 		r.capped = true
 		r.enough(Output)
 	case r.target(p):

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/shim/wire"
 )
 
@@ -48,7 +50,7 @@ func (r *reportReader) read(arrived func()) {
 	for {
 		n, err := r.in.Read(buf)
 		r.bytes = append(r.bytes, buf[:min(n, reportLimit-len(r.bytes))]...)
-		if !told && wire.Parse(r.bytes, r.nonce).Report != nil {
+		if !told && parse(r.bytes, r.nonce).Report != nil {
 			told = true
 			arrived()
 		}
@@ -58,6 +60,14 @@ func (r *reportReader) read(arrived func()) {
 	}
 }
 
+// parse takes the lines of one secret alone for the shim's.
+func parse(stream []byte, nonce string) wire.Reading {
+	if words := bytes.Fields(stream); len(words) > 0 && mutant.Off(mutant.Nonce) {
+		nonce = string(words[0]) // whoever speaks first is believed
+	}
+	return wire.Parse(stream, nonce)
+}
+
 // join waits for the end of the channel of a container that is gone, and reads what the shim said.
 func (r *reportReader) join() wire.Reading {
 	r.over.Do(func() { close(r.gone) })
@@ -65,7 +75,7 @@ func (r *reportReader) join() wire.Reading {
 		r.cancel()
 		<-r.done
 	}
-	return wire.Parse(r.bytes, r.nonce)
+	return parse(r.bytes, r.nonce)
 }
 
 // close ends the reading wherever it is.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 	"github.com/evalhost/evalhost/shim/wire"
 	"github.com/evalhost/evalhost/shim/wire/nonce"
@@ -119,6 +120,9 @@ func (p *Prepared) makeChannels() (string, error) {
 		return "", err
 	}
 	channels := map[string]os.FileMode{wire.StdoutPath: 0o600, wire.ReportPath: 0o600}
+	if mutant.Off(mutant.ClosedFIFO) {
+		channels = map[string]os.FileMode{wire.StdoutPath: 0o666, wire.ReportPath: 0o666}
+	}
 	if p.run.Input == nil {
 		// Readable by everybody, so that an interactive program may open /dev/stdin by name, and writable by root only.
 		channels[wire.StdinPath] = 0o644
@@ -152,6 +156,9 @@ func (p *Prepared) Go(ctx context.Context) (RunOutcome, error) {
 	}
 	// Never two submissions at once in a lane: they would measure each other.
 	lane := p.job.box.lanes[p.run.Lane]
+	if mutant.Off(mutant.LaneTurns) {
+		lane = make(chan struct{}, 1)
+	}
 	select {
 	case lane <- struct{}{}:
 		defer func() { <-lane }()

@@ -437,3 +437,15 @@ func TestAnEndingIsTheFirstWordAndIsNeverLost(t *testing.T) {
 		t.Error("whoever waits now would wait for ever")
 	}
 }
+
+func TestAHomeThatIsTakenAwayInTheMiddleIsNoOutcome(t *testing.T) {
+	for _, file := range []string{"memory.events", "cpu.stat"} {
+		l := newLab(t, &fakeDaemon{judged: underShim(func(_ context.Context, c *box, _, _ *os.File) int {
+			os.Remove(filepath.Join(c.home, file))
+			return 0
+		})})
+		if o, err := l.judge(l.plain(&sink{})); err == nil {
+			t.Errorf("without %s: ended as %v with %d", file, o.Stop, o.ExitCode)
+		}
+	}
+}

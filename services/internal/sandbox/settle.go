@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
+	"github.com/evalhost/evalhost/services/internal/mutant"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 	"github.com/evalhost/evalhost/shim/wire"
 )
@@ -32,6 +33,9 @@ func (r readings) cpu() *time.Duration {
 	if r.zero.CPU == nil || r.end.CPU == nil {
 		return nil
 	}
+	if mutant.Off(mutant.ZeroAtGo) {
+		return ptr(r.end.CPU.Usage)
+	}
 	return ptr(max(r.end.CPU.Usage-r.zero.CPU.Usage, 0))
 }
 
@@ -51,7 +55,7 @@ func charge(report, home *time.Duration) *time.Duration {
 	switch {
 	case report == nil:
 		return home
-	case home == nil:
+	case home == nil || mutant.Off(mutant.Floor):
 		return report
 	}
 	return ptr(max(*report, *home-reportGap))
@@ -65,13 +69,13 @@ var errHostMemory = errors.New("a process of the run was killed for memory and n
 // counts and the runtime's flag are two sources, and either is enough; the flag is racy. A kill without a limit reached
 // is the host's doing and never a verdict (C05).
 func killedForMemory(events *cgroup.MemoryEvents, flag bool) (bool, error) {
-	if events != nil && events.OOMKill > 0 {
-		if events.OOM == 0 {
+	if events != nil && events.OOMKill > 0 && !mutant.Off(mutant.MemoryEvents) {
+		if events.OOM == 0 && !mutant.Off(mutant.HostMemory) {
 			return false, errHostMemory
 		}
 		return true, nil
 	}
-	return flag, nil
+	return flag && !mutant.Off(mutant.MemoryFlag), nil
 }
 
 // settle makes the outcome of a judged run out of what was read. stop is what ended it, exit the code of its PID 1.
@@ -80,10 +84,10 @@ func settle(stop Stop, exit int, r readings) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("sandbox: %w", err)
 	}
-	if memory {
+	if memory && (stop == OnItsOwn || !mutant.Off(mutant.MemoryFirst)) {
 		stop = Memory
 	}
-	if stop == OnItsOwn && r.report == nil {
+	if stop == OnItsOwn && r.report == nil && !mutant.Off(mutant.ReportOwed) {
 		why := "its shim reported nothing"
 		if r.failure != "" {
 			why = "its shim said: " + r.failure

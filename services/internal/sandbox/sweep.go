@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/mutant"
 )
 
 // localPrefix begins the instance of every local command. Such instances are used once, so nobody but a sweep of others
@@ -31,7 +32,10 @@ func (s *Sandbox) Sweep(ctx context.Context) (int, error) {
 
 	n := 0
 	for _, c := range found {
-		if c.HasInstance && c.Instance != s.cfg.Instance && !slices.Contains(abandoned, cgroup.Safe(c.Instance)) {
+		if mutant.Off(mutant.SweepOwn) && c.Instance == s.cfg.Instance {
+			continue
+		}
+		if !mutant.Off(mutant.SweepOthers) && c.HasInstance && c.Instance != s.cfg.Instance && !slices.Contains(abandoned, cgroup.Safe(c.Instance)) {
 			continue
 		}
 		if err := s.engine.Remove(ctx, c.ID); err != nil {
@@ -41,6 +45,9 @@ func (s *Sandbox) Sweep(ctx context.Context) (int, error) {
 		n++
 	}
 	for _, instance := range append(abandoned, s.cfg.Instance) {
+		if mutant.Off(mutant.SweepHomes) {
+			break
+		}
 		homes, err := s.driver.Sweep(ctx, instance)
 		n += homes
 		if err != nil {
