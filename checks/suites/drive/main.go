@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.step("guest, every variant", func() error {
 			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
 		})
+		d.soak = true
 		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
 		d.mutants(ctx, "")
 	case "mutants":
@@ -81,6 +82,7 @@ const atMost = 80 * time.Minute
 // drive collects what was run. A step that could not be carried out counts as one failure.
 type drive struct {
 	out     io.Writer
+	soak    bool // suites repeat what they only try a few times in a test
 	began   time.Time
 	tallies []*tally
 	steps   []timed

@@ -56,7 +56,7 @@ var mutations = []mutation{
 	{"mutant.volumes", "images with volumes", inEngine, "TestASpecThatAsksForLessThanASandboxIsRefused", "TestAnImageThatDeclaresAVolumeIsRefused"},
 	{"mutant.socket", "the daemon's socket may be mounted", inEngine, "TestASpecThatAsksForLessThanASandboxIsRefused", ""},
 	{"mutant.small-limits", "a memory limit of zero, which is none", inEngine, "TestASpecThatAsksForLessThanASandboxIsRefused", ""},
-	{"mutant.remove-volumes", "anonymous volumes stay", inEngine, "TestKillingAndRemovingWhatIsGoneIsNoError", ""},
+	{"mutant.remove-volumes", "anonymous volumes stay", inEngine, "TestRemovingWaitsForARemovalThatIsUnderWayAndIgnoresACancelledJob", ""},
 
 	{"mutant.ceiling", "no ceiling on processor time", inSandbox, whenAndWhy, "TestWhatDoesNotEndIsStopped"},
 	{"mutant.window", "no window on progress", inSandbox, whenAndWhy, "TestWhatDoesNotEndIsStopped"},

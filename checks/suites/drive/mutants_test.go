@@ -119,7 +119,11 @@ func TestAReleaseHoldsNoMutants(t *testing.T) {
 			t.Logf("%s does not exist in this tree", pkg)
 			continue
 		}
+		sandboxed := pkg == "services/evalhost" || pkg == "shim"
 		for _, tags := range []string{"", "mutants"} {
+			if tags != "" && !sandboxed {
+				continue // two programs are enough to show that the search can find something
+			}
 			out := filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+tags)
 			cmd := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", out, "./"+pkg)
 			cmd.Dir = root
@@ -140,8 +144,7 @@ func TestAReleaseHoldsNoMutants(t *testing.T) {
 			if tags == "" && held != nil {
 				t.Errorf("the release of %s holds %q", pkg, held)
 			}
-			// The search can find something: the same program with mutants holds them.
-			if sandboxed := pkg == "services/evalhost" || pkg == "shim"; tags != "" && sandboxed && len(held) < 10 {
+			if tags != "" && len(held) < 10 {
 				t.Errorf("%s with mutants holds %q only; this test would find nothing", pkg, held)
 			}
 		}

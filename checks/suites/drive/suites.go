@@ -171,11 +171,11 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 	go func() { read <- t.read(events, d.out) }()
 	result, execErr := g.Exec(ctx, guest.Cmd{
 		Args: []string{
-			path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=40m",
+			path.Join(guestSuites, s.name+".test"), "-test.v=test2json", "-test.timeout=" + d.suiteTime().String(),
 			"-test.run=^(" + strings.Join(s.tests, "|") + ")$",
 		},
 		Dir: guestSuites,
-		Env: append(guestEnv(g),
+		Env: append(append(guestEnv(g), d.repetition(variant)...),
 			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
@@ -184,7 +184,7 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 		),
 		Stdout:  in,
 		Stderr:  d.out,
-		Timeout: 41 * time.Minute,
+		Timeout: d.suiteTime() + time.Minute,
 	})
 	errs := []error{execErr, in.Close(), <-read, convert.Wait()}
 	t.took = time.Since(began)
@@ -192,6 +192,26 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 		errs = append(errs, fmt.Errorf("the suite ended with %s and named no failed test", result))
 	}
 	return errors.Join(errs...)
+}
+
+// suiteTime bounds one suite on one variant.
+func (d *drive) suiteTime() time.Duration {
+	if d.soak {
+		return 2 * time.Hour
+	}
+	return 40 * time.Minute
+}
+
+// repetition says how often the suites repeat what is worth repeating. A soak makes 500 runs in a row on each driver and
+// kills ten owners; a test shows the same with few.
+func (d *drive) repetition(variant string) []string {
+	switch {
+	case !d.soak:
+		return []string{"EVALHOST_TEST_KILLS=3"}
+	case slices.Contains(testVariants, variant):
+		return []string{"EVALHOST_TEST_KILLS=10", "EVALHOST_TEST_SOAK=500"}
+	}
+	return nil
 }
 
 // binaries builds what is shipped, static, into dir.

@@ -104,6 +104,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"a hard link":                 {[]tar.Header{{Name: "program", Typeflag: tar.TypeLink, Linkname: "/etc/shadow"}}, "no regular file"},
 		"a directory":                 {[]tar.Header{{Name: "program/", Typeflag: tar.TypeDir}}, "no regular file"},
 		"a device":                    {[]tar.Header{{Name: "program", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 9}}, "no regular file"},
+		"what nobody has a name for":  {[]tar.Header{{Name: "program", Typeflag: 'Q'}}, "unknown tar type"},
 		"a channel":                   {[]tar.Header{{Name: "program", Typeflag: tar.TypeFifo}}, "no regular file"},
 		"another name":                {[]tar.Header{tarFile("other", 1)}, "is called"},
 		"C61 a name that climbs":      {[]tar.Header{tarFile("../program", 1)}, "is called"},

@@ -249,7 +249,6 @@ func TestEveryDeadlineAtItsBoundaryForEveryLimit(t *testing.T) {
 		}{
 			{"asleep, a nanosecond before the window", window - 1, asleep, 0},
 			{"asleep, at the window", window, asleep, WallClock},
-			{"asleep, a nanosecond after the window", window + 1, asleep, WallClock},
 			{"never started, a nanosecond before the window", d.Window - 1, never, 0},
 			{"never started, at the window", d.Window, never, NeverStarted},
 			{"starved, a nanosecond before the cap", d.Cap - 1, starved, 0},
