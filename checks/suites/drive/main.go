@@ -4,7 +4,7 @@
 //	drive quick    lint and every test that needs no guest, with the race detector
 //	drive test     quick, then every suite in the guest
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
-//	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it
+//	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
 //	drive demo     judges every labelled example solution and compares the verdicts with their labels
 //
@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -61,9 +60,13 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		})
 		d.soak = true
 		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
-		d.mutants(ctx, "")
+		d.mutants(ctx, "", nil)
 	case "mutants":
-		d.mutants(ctx, strings.Join(args[1:], ""))
+		where, names := "", args[1:]
+		if len(names) > 0 && (names[0] == "unit" || names[0] == "guest") {
+			where, names = names[0], names[1:]
+		}
+		d.mutants(ctx, where, names)
 	case "bench":
 		d.bench(ctx)
 	case "demo":
@@ -82,7 +85,8 @@ const atMost = 80 * time.Minute
 // drive collects what was run. A step that could not be carried out counts as one failure.
 type drive struct {
 	out     io.Writer
-	soak    bool // suites repeat what they only try a few times in a test
+	hunted  []mutation // the controls that are switched off
+	soak    bool       // suites repeat what they only try a few times in a test
 	began   time.Time
 	tallies []*tally
 	steps   []timed

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 const mutantVariable = "EVALHOST_MUTANT"
 
 // mutantTimeout bounds one test of one mutant. A control that bounds a wait makes its test hang when it is gone.
-const mutantTimeout = 2 * time.Minute
+const mutantTimeout = time.Minute
+
+// guestMutantTimeout is the same in the guest, whose processors are emulated.
+const guestMutantTimeout = 3 * time.Minute
 
 // caught is what became of one mutant at one test.
 type caught struct {
@@ -30,8 +34,12 @@ type caught struct {
 
 // mutants switches off one control after the other and asks the test that is named for it. A control whose loss nobody
 // notices is a failure, and so is a test that fails without any mutant: it would notice everything. where is "unit",
-// "guest" or empty for both.
-func (d *drive) mutants(ctx context.Context, where string) {
+// "guest" or empty for both. names, without "mutant.", restrict the controls.
+func (d *drive) mutants(ctx context.Context, where string, names []string) {
+	if err := d.chooseMutants(names); err != nil {
+		d.step("mutants", func() error { return err })
+		return
+	}
 	dir, err := os.MkdirTemp("", "evalhost-mutants-")
 	if err != nil {
 		d.step("mutants", func() error { return err })
@@ -52,10 +60,26 @@ func (d *drive) mutants(ctx context.Context, where string) {
 	d.step("mutants, the table", func() error { return d.printMutants(all) })
 }
 
+// chooseMutants takes the mutations of those names; without names, all of them.
+func (d *drive) chooseMutants(names []string) error {
+	d.hunted = nil
+	for _, m := range mutations {
+		if len(names) == 0 || slices.Contains(names, strings.TrimPrefix(m.control, "mutant.")) {
+			d.hunted = append(d.hunted, m)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(mutations, func(m mutation) bool { return m.control == "mutant."+name }) {
+			return fmt.Errorf("there is no control %q", name)
+		}
+	}
+	return nil
+}
+
 // unitMutants runs the unit tests of the table, without and with each mutant.
 func (d *drive) unitMutants(ctx context.Context, dir string) ([]caught, error) {
 	binaries := map[string]string{}
-	for _, m := range mutations {
+	for _, m := range d.hunted {
 		if binaries[m.pkg] != "" {
 			continue
 		}
@@ -92,7 +116,7 @@ func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
 			d.command(ctx, nil, "gcc", "-O2", "-static", "-pthread", "-o", filepath.Join(programs, "actor"), inSandbox+"/testdata/programs/actor.c"),
 			d.mutantShim(ctx, filepath.Join(suites, "aj-shim"), ""),
 		}
-		for _, m := range mutations {
+		for _, m := range d.hunted {
 			if m.pkg == inShim && m.inGuest != "" {
 				errs = append(errs, d.mutantShim(ctx, filepath.Join(suites, m.control), m.control))
 			}
@@ -123,11 +147,11 @@ func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
 		result, err := g.Exec(ctx, guest.Cmd{
 			Args: []string{
 				path.Join(guestSuites, "suites", "sandbox.test"), "-test.run=^" + m.inGuest + "$", "-test.v",
-				"-test.timeout=" + (2 * mutantTimeout).String(),
+				"-test.timeout=" + guestMutantTimeout.String(),
 			},
 			Env: append(guestEnv(g), mutantVariable+"="+control, "EVALHOST_TEST_SHIM="+shim,
 				"EVALHOST_TEST_PROGRAMS="+path.Join(guestSuites, "programs")),
-			Timeout: 2*mutantTimeout + time.Minute,
+			Timeout: guestMutantTimeout + time.Minute,
 		})
 		if err == nil && !result.OK() {
 			err = fmt.Errorf("it ended with %s", result)
@@ -154,7 +178,7 @@ func (d *drive) hunt(ctx context.Context, where string, testOf func(mutation) st
 	sound := map[string]error{}
 	var all []caught
 	var survived []error
-	for _, m := range mutations {
+	for _, m := range d.hunted {
 		test := testOf(m)
 		if test == "" {
 			continue
