@@ -26,6 +26,8 @@ let
       (fileset.maybeMissing ../.env.example)
       (fileset.maybeMissing ../examples)
       (fileset.maybeMissing ../checks/suites)
+      # What the module writes, which the daemon's settings are held against.
+      ../checks/nix/testdata
       # The one page that is held against the sources.
       (fileset.maybeMissing ../docs/operator.md)
     ];

@@ -47,7 +47,7 @@ const look = `configurations: builtins.mapAttrs (name: host: let c = host.config
   Units = builtins.mapAttrs (_: unit: unit.text) (host.lib.filterAttrs (name: unit:
     host.lib.hasPrefix "evalhost" name || host.lib.hasPrefix "var-lib-evalhost" name) c.systemd.units);
   Files = builtins.mapAttrs (_: file: toString file.source) (host.lib.filterAttrs (name: _:
-    host.lib.hasPrefix "evalhost/" name || name == "sysctl.d/90-evalhost.conf" || name == "resolv.conf") c.environment.etc);
+    host.lib.hasPrefix "evalhost/" name || name == "sysctl.d/90-evalhost.conf" || name == "modprobe.d/90-evalhost.conf" || name == "resolv.conf") c.environment.etc);
   Wanted = c.systemd.targets.multi-user.wants;
   KernelParams = c.boot.kernelParams;
   Packages = map (package: package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages);
@@ -155,6 +155,31 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 	if _, named := hosts["iso"].Environment["AJ_Server__BaseUrl"]; named {
 		t.Error("the ISO is built for one Server")
 	}
+}
+
+// TestEveryOptionReachesTheDaemon: what the module writes when everything is set. The daemon's reader of settings is held
+// against both environments (services/internal/config), since the programs cannot be run while nothing is built.
+func TestEveryOptionReachesTheDaemon(t *testing.T) {
+	tools(t)
+	var environment map[string]string
+	evaluate(t, copyTree(t), "nixosConfigurations.example-bare-metal", `host: (host.extendModules { modules = [ ({ lib, ... }: {
+	  services.evalhost = {
+	    name = "hall 2, \"left\"";
+	    server.caFile = "/etc/evalhost/ca.pem";
+	    server.proxy = "http://proxy.example.org:3128";
+	    languages = [ "cpp" "python3" ];
+	    metrics.enable = true;
+	    logLevel = "debug";
+	    cache.path = "/var/lib/evalhost/packages";
+	    cache.maxBytes = 2 * 1024 * 1024 * 1024;
+	    settings = { AJ_Poll__WaitSeconds = 50; AJ_Sandbox__AllowUnmeasured = false; };
+	  };
+	}) ]; }).config.services.evalhost.environment`, &environment)
+	text, err := json.MarshalIndent(environment, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "everything/environment.json", string(text)+"\n")
 }
 
 // checkDaemon compares with the file that every other host uses, after the three additions NixOS and the module make.
