@@ -2,10 +2,18 @@
 { suite, cgroupDriver }:
 {
   host,
+  hostPkgs,
   lib,
   programs,
   ...
 }:
+let
+  images = import ./test-images.nix { pkgs = hostPkgs; };
+  load = reference: image: ''
+    judge.succeed("docker image load --quiet --input ${image}")
+    judge.succeed("docker image tag ${image.imageName}:${image.imageTag} ${reference}")
+  '';
+in
 {
   nodes.judge = {
     imports = [ host ];
@@ -21,6 +29,7 @@
   testScript = ''
     judge.wait_for_unit("evalhost-images.service")
     judge.succeed("evalhost check")
+    ${lib.concatStrings (lib.mapAttrsToList load images)}
     # What is mounted into containers must be on a file system of the host's own, not on the shared store.
     judge.succeed("mkdir -p /opt/evalhost/bin && cp -r ${programs.suites}/* /opt/evalhost/")
     judge.succeed("cp ${lib.getExe programs.evalhost} ${lib.getExe programs.shim} /opt/evalhost/bin/")
