@@ -52,6 +52,7 @@ var testVariants = []string{"systemd", "cgroupfs"}
 var suites = []suite{
 	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
 	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}, nil},
+	{"judge", "services/internal/judge", []string{"systemd"}, nil},
 	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
 	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, nil},
 }

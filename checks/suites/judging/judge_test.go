@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestACorrectProgramIsAcceptedFromADirectoryAndFromAZip(t *testing.T) {
+func TestJ6J8J38ACorrectProgramIsAcceptedFromADirectoryAndFromAZip(t *testing.T) {
 	unchanged(t)
 	d := judge(t, adder().dir(t), "add.c", add)
 	if d.Type != "standard-io@1" || d.Compilation.Status != "OK" || d.Compilation.Log != "" || d.Score != 100 || d.MaxScore != 100 ||
@@ -49,7 +49,7 @@ func TestACorrectProgramIsAcceptedFromADirectoryAndFromAZip(t *testing.T) {
 	}
 }
 
-func TestPythonIsJudged(t *testing.T) {
+func TestJ7J34J42PythonIsJudged(t *testing.T) {
 	needs(t, "cpython")
 	unchanged(t)
 	p := single(30000, 256<<20).config("overrideLimits: { python: { timeMs: 29000 } }").dir(t)
@@ -60,6 +60,29 @@ func TestPythonIsJudged(t *testing.T) {
 	if d.Compilation.Status != "ERROR" || !strings.Contains(strings.ToLower(d.Compilation.Log), "syntax") {
 		t.Errorf("a syntax error: %+v", d.Compilation)
 	}
+	// 40 MiB where 32 are allowed, interpreter and all.
+	d = judge(t, single(30000, 32*mib).dir(t), "hoarder.py", "held = bytearray(b'x') * (40 << 20)\nprint(3)\n")
+	row := d.row(t, "1a")
+	if row.Reason != "memoryLimit" || *row.Note != "Memory limit exceeded" {
+		t.Errorf("40 MiB in Python: %+v", row)
+	}
+	nearLimit(32*mib)(t, row)
+}
+
+func TestJ10AStaticProgramInCPlusPlusRunsInFourMiB(t *testing.T) {
+	unchanged(t)
+	d := judge(t, single(10000, 4*mib).dir(t), "add.cpp", `#include <iostream>
+#include <string>
+#include <vector>
+int main() {
+	std::vector<long> numbers(2);
+	for (auto &number : numbers) std::cin >> number;
+	std::cout << std::to_string(numbers[0] + numbers[1]) << std::endl;
+}
+`)
+	if row := d.row(t, "1a"); d.Score != 100 || row.MemoryBytes == nil || *row.MemoryBytes > 4*mib {
+		t.Errorf("%+v", row)
+	}
 }
 
 // behaviour is one way a program can behave, and what is said of the test in which it does. All of them are in one
@@ -69,7 +92,9 @@ type behaviour struct {
 	timeMs int64
 	memory int64
 	// code is C; the answer is written behind it, should it come so far.
-	code    string
+	code string
+	// expects is the expected output; 3 for an empty one, and nothing for a space.
+	expects string
 	status  string
 	reason  string
 	note    string // what it begins with
@@ -78,29 +103,60 @@ type behaviour struct {
 
 const mib = 1 << 20
 
+// nearLimit checks that a peak is within 1 MiB of the limit and not above it.
+func nearLimit(limit int64) func(*testing.T, test) {
+	return func(t *testing.T, row test) {
+		if row.MemoryBytes == nil || *row.MemoryBytes > limit || *row.MemoryBytes < limit-mib {
+			t.Errorf("memory %v, want at most the limit of %d and at most 1 MiB less", row.MemoryBytes, limit)
+		}
+	}
+}
+
+// forged is a report as the shim writes them, with a secret that was guessed.
+const forged = `"00000000000000000000000000000000 aj-shim1 ok 0 0 1000 4096 1000 1000 0\n"`
+
 var behaviours = []behaviour{
-	{name: "adding within 4 MiB", timeMs: 10000, memory: 4 * mib, code: "", status: "OK"},
 	{
-		name: "64 MiB where 4 are allowed", timeMs: 10000, memory: 4 * mib, code: touch(64),
-		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
+		name: "J10 adding within 4 MiB", timeMs: 10000, memory: 4 * mib, code: "", status: "OK",
 		besides: func(t *testing.T, row test) {
-			if row.MemoryBytes == nil || *row.MemoryBytes > 4*mib {
-				t.Errorf("memory %v, limit %d", row.MemoryBytes, 4*mib)
+			if row.MemoryBytes == nil || *row.MemoryBytes >= mib {
+				t.Errorf("an idle program's peak is %v, want less than 1 MiB", row.MemoryBytes)
 			}
 		},
 	},
 	{
-		name: "memory in a file of /dev/shm", timeMs: 30000, memory: 32 * mib,
+		name: "J10 64 MiB where 4 are allowed", timeMs: 10000, memory: 4 * mib, code: touch(64),
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(4 * mib),
+	},
+	{
+		name: "J9 256 MiB where 32 are allowed", timeMs: 30000, memory: 32 * mib, code: touch(256),
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(32 * mib),
+	},
+	{
+		name: "40 MiB where 32 are allowed", timeMs: 30000, memory: 32 * mib, code: touch(40),
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(32 * mib),
+	},
+	{
+		name: "J11 40 MiB in a file of /dev/shm", timeMs: 30000, memory: 32 * mib,
 		code: `{ memset(block, 1, sizeof block); FILE *f = fopen("/dev/shm/x", "w"); if (!f) return 3;
-			for (int i = 0; i < 1024; i++) fwrite(block, 1, sizeof block, f); fclose(f); }`,
+			for (int i = 0; i < 640; i++) fwrite(block, 1, sizeof block, f); fclose(f); }`,
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(32 * mib),
+	},
+	{
+		name: "J12 40 MiB in a child", timeMs: 30000, memory: 32 * mib, code: "if (fork() == 0) { " + touch(40) + " _Exit(0); } wait(0);",
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(32 * mib),
+	},
+	// Every other program here declares the array too, and touches nothing of it.
+	{
+		name: "C01 a static array of 800 MiB that is touched", timeMs: 30000, memory: 32 * mib, code: "for (long i = 0; i < (800L << 20); i += 4096) huge[i] = 1;",
+		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded", besides: nearLimit(32 * mib),
+	},
+	{
+		name: "a limit of one byte", timeMs: 10000, memory: 1, code: "",
 		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
 	},
 	{
-		name: "memory of a child", timeMs: 30000, memory: 32 * mib, code: "if (fork() == 0) { " + touch(256) + " _Exit(0); } wait(0);",
-		status: "ERROR", reason: "memoryLimit", note: "Memory limit exceeded",
-	},
-	{
-		name: "sleeping longer than the limit costs nothing", timeMs: 1000, memory: 64 * mib, code: sleeps(2), status: "OK",
+		name: "J13 sleeping longer than the limit costs nothing", timeMs: 1000, memory: 64 * mib, code: sleeps(2), status: "OK",
 		besides: func(t *testing.T, row test) {
 			if *row.TimeMs >= 1000 {
 				t.Errorf("charged %d ms for sleeping", *row.TimeMs)
@@ -108,15 +164,15 @@ var behaviours = []behaviour{
 		},
 	},
 	{
-		name: "sleeping for ever", timeMs: 300, memory: 64 * mib, code: sleeps(3600),
+		name: "J14 sleeping for ever", timeMs: 300, memory: 64 * mib, code: sleeps(3600),
 		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded: no processor time for 5.2 s",
 	},
 	{
-		name: "an endless loop", timeMs: 500, memory: 64 * mib, code: "for (volatile int i = 0;; i++) {}",
+		name: "J31 J41 an endless loop", timeMs: 500, memory: 64 * mib, code: "for (volatile int i = 0;; i++) {}",
 		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
 	},
 	{
-		name: "right, and then too much time", timeMs: 500, memory: 64 * mib,
+		name: "J43 right, and then too much time", timeMs: 500, memory: 64 * mib,
 		code:   "answer(a + b); while (clock() < 1500L * (CLOCKS_PER_SEC / 1000)) {} return 0;",
 		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
 		besides: func(t *testing.T, row test) {
@@ -126,7 +182,16 @@ var behaviours = []behaviour{
 		},
 	},
 	{
-		name: "endless wrong tokens are stopped early", timeMs: 60000, memory: 64 * mib,
+		name: "spinning until its own clock says 200 ms", timeMs: 10000, memory: 64 * mib,
+		code: "while (clock() < CLOCKS_PER_SEC / 5) {}", status: "OK",
+		besides: func(t *testing.T, row test) {
+			if *row.TimeMs < 140 || *row.TimeMs > 260 {
+				t.Errorf("charged %d ms for what its own clock calls 200", *row.TimeMs)
+			}
+		},
+	},
+	{
+		name: "J16 endless wrong tokens are stopped early", timeMs: 60000, memory: 64 * mib,
 		code:   `for (;;) puts("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");`,
 		status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"`,
 		besides: func(t *testing.T, row test) {
@@ -136,25 +201,88 @@ var behaviours = []behaviour{
 		},
 	},
 	{
-		name: "endless output without white space", timeMs: 60000, memory: 64 * mib,
+		name: "J17 endless output without white space", timeMs: 60000, memory: 64 * mib,
 		code:   `memset(block, 'a', sizeof block); for (;;) fwrite(block, 1, sizeof block, stdout);`,
 		status: "ERROR", reason: "outputLimit", note: "Output limit exceeded",
 	},
 	{
-		name: "a null pointer, after the right answer", timeMs: 10000, memory: 64 * mib, code: "answer(a + b); *(volatile int *)0 = 1;",
+		name: "J32 J41 a null pointer, after the right answer", timeMs: 10000, memory: 64 * mib, code: "answer(a + b); *(volatile int *)0 = 1;",
 		status: "ERROR", reason: "runtimeError", note: "Runtime error: segmentation fault (exit code 139)",
+	},
+	{
+		name: "C14 an assertion", timeMs: 10000, memory: 64 * mib, code: "abort();",
+		status: "ERROR", reason: "runtimeError", note: "Runtime error: aborted (exit code 134)",
 	},
 	{
 		name: "an exit code, after the right answer", timeMs: 10000, memory: 64 * mib, code: "answer(a + b); return 3;",
 		status: "ERROR", reason: "runtimeError", note: "Runtime error, exit code 3",
 	},
 	{
+		name: "the exit code of a shell that finds no command", timeMs: 10000, memory: 64 * mib,
+		code:   `{ char *none[] = { "none", 0 }; execv("/nonexistent", none); return 127; }`,
+		status: "ERROR", reason: "runtimeError", note: "Runtime error, exit code 127",
+	},
+	{
 		name: "no output", timeMs: 10000, memory: 64 * mib, code: "return 0;",
 		status: "ERROR", reason: "wrongAnswer", note: "token 1 differs: got nothing",
 	},
 	{
-		name: "reading the input twice", timeMs: 10000, memory: 64 * mib,
+		name: "C46 output where none is expected", timeMs: 10000, memory: 64 * mib, code: "", expects: " ",
+		status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "3"`,
+	},
+	{
+		name: "C38 one byte and the end", timeMs: 10000, memory: 64 * mib, code: `write(1, "3", 1); _exit(0);`, status: "OK",
+	},
+	{
+		name: "C41 what is no UTF-8", timeMs: 10000, memory: 64 * mib, code: `puts("\xff\xfe"); return 0;`,
+		status: "ERROR", reason: "wrongAnswer", note: "token 1 differs: got \"\ufffd\ufffd\"",
+	},
+	{
+		name: "J44 reading the input twice", timeMs: 10000, memory: 64 * mib,
 		code:   `{ int again; if (fseek(stdin, 0, SEEK_SET)) return 4; if (scanf("%d", &again) != 1 || again != how) return 5; }`,
+		status: "OK",
+	},
+	{
+		name: "forging a report on every descriptor but its output, and spinning", timeMs: 500, memory: 64 * mib,
+		code: `for (int fd = 0; fd < 256; fd++) if (fd != 1) { ssize_t n = write(fd, ` + forged + `, sizeof ` + forged + ` - 1); (void)n; }
+			while (clock() < 1500L * (CLOCKS_PER_SEC / 1000)) {}`,
+		status: "ERROR", reason: "timeLimit", note: "Time limit exceeded",
+		besides: func(t *testing.T, row test) {
+			if *row.TimeMs <= 500 {
+				t.Errorf("charged %d ms: a forged report was believed", *row.TimeMs)
+			}
+		},
+	},
+	{
+		name: "writing to every descriptor, its output among them", timeMs: 10000, memory: 64 * mib,
+		code:   `for (int fd = 0; fd < 256; fd++) { ssize_t n = write(fd, ` + forged + `, sizeof ` + forged + ` - 1); (void)n; }`,
+		status: "ERROR", reason: "wrongAnswer", note: `token 1 differs: got "00000000000000000000000000000000"`,
+	},
+	{
+		name: "writing to the descriptors of others", timeMs: 10000, memory: 64 * mib,
+		code: `for (int pid = 1; pid < 200; pid++) for (int fd = 0; fd < 32; fd++) {
+				char path[64]; sprintf(path, "/proc/%d/fd/%d", pid, fd);
+				int other = pid == getpid() ? -1 : open(path, O_WRONLY | O_NONBLOCK);
+				if (other >= 0) { puts(path); ssize_t n = write(other, ` + forged + `, sizeof ` + forged + ` - 1); (void)n; }
+			}
+			{ const char *names[] = { "/aj-out/report", "/aj-out/stdout", "/proc/1/mem", "/dev/stderr" };
+			for (int i = 0; i < 3; i++) if (open(names[i], O_WRONLY | O_NONBLOCK) >= 0) puts(names[i]); }`,
+		status: "OK",
+	},
+	{
+		name: "killing its parent and everybody else", timeMs: 10000, memory: 64 * mib,
+		code:   "for (int s = 1; s < 32; s++) { if (s == SIGCHLD) continue; kill(getppid(), s); kill(1, s); } kill(-1, SIGKILL);",
+		status: "OK",
+	},
+	{
+		name: "reading the environment and the command line of everybody", timeMs: 10000, memory: 64 * mib,
+		code: `for (int pid = 1; pid < 200; pid++) for (int which = 0; which < 2; which++) {
+				char path[64]; sprintf(path, "/proc/%d/%s", pid, which ? "environ" : "cmdline");
+				FILE *f = fopen(path, "r");
+				if (!f) continue;
+				size_t n = fread(block, 1, sizeof block - 1, f); fclose(f);
+				for (size_t i = 0; i + 14 < n; i++) if (!memcmp(block + i, "AJ_SHIM_NONCE=", 14) && block[i + 14] != 'x') { puts("a secret:"); puts(block + i); }
+			}`,
 		status: "OK",
 	},
 }
@@ -167,10 +295,14 @@ func TestWhatAProgramDoesDecides(t *testing.T) {
 	for i, b := range behaviours {
 		n := i + 1
 		p["config.yml"] += fmt.Sprintf("  - { group: %d, points: 1, limits: { timeMs: %d, memoryBytes: %d } }\n", n, b.timeMs, b.memory)
-		p[fmt.Sprintf("tests/%da.in", n)], p[fmt.Sprintf("tests/%da.out", n)] = fmt.Sprintf("%d 1 2\n", n), "3\n"
+		if b.expects == "" {
+			b.expects = "3\n"
+		}
+		p[fmt.Sprintf("tests/%da.in", n)], p[fmt.Sprintf("tests/%da.out", n)] = fmt.Sprintf("%d 1 2\n", n), b.expects
 		fmt.Fprintf(&cases, "\tcase %d: %s break;\n", n, b.code)
 	}
-	source := prelude + `static char block[1 << 16];
+	source := "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <signal.h>\n#include <unistd.h>\n" + prelude + `static char block[1 << 16];
+static volatile char huge[800 << 20];
 static void answer(int sum) { printf("%d\n", sum); fflush(stdout); }
 int main(void) {
 	int how, a, b;
@@ -198,7 +330,7 @@ int main(void) {
 	}
 }
 
-func TestAGroupPaysOnlyAsAWhole(t *testing.T) {
+func TestJ30AGroupPaysOnlyAsAWhole(t *testing.T) {
 	unchanged(t)
 	source := strings.Replace(add, `printf("%ld\n", a + b);`, `printf("%ld\n", a < 1000 ? a + b : a);`, 1)
 	d := judge(t, adder().dir(t), "add.c", source)
@@ -210,7 +342,7 @@ func TestAGroupPaysOnlyAsAWhole(t *testing.T) {
 	}
 }
 
-func TestASubmissionSeesItsOwnInputAndNoOther(t *testing.T) {
+func TestJ26ASubmissionSeesItsOwnInputAndNoOther(t *testing.T) {
 	unchanged(t)
 	files := adder()
 	for _, name := range []string{"0a", "1a", "2a"} {
@@ -249,11 +381,15 @@ func TestWhatIsNotBuiltRunsNothing(t *testing.T) {
 		reason string
 		log    []string
 	}{
-		{"not C at all", "prose.c", "This is no program.\n", nil, "ERROR", "compilationError", []string{"error"}},
-		{"another extension", "solution.py", add, []string{"--toolchain", "c11-gcc"}, "ERROR", "compilationError", []string{"solution.py", ".c", "C11 (GCC)"}},
-		{"too large", "big.c", big, nil, "WARNING", "policyViolation", []string{"KiB"}},
+		{"J33 not C++ at all", "prose.cpp", "This is no program.\n", nil, "ERROR", "compilationError", []string{"error"}},
+		{"J5 another extension", "solution.py", add, []string{"--toolchain", "cpp17-gcc"}, "ERROR", "compilationError", []string{"solution.py", ".cpp", "C++17 (GCC)"}},
+		{"J36 too large", "big.c", big, nil, "WARNING", "policyViolation", []string{"KiB"}},
 		{
-			"the source rules", "ls.c", "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { return system(\"ls\"); }\n", nil,
+			"J35 the network", "net.cpp", "#include <sys/socket.h>\n#include <arpa/inet.h>\nint main() {}\n", nil, "WARNING", "policyViolation",
+			[]string{"sys/socket.h", "arpa/inet.h"},
+		},
+		{
+			"J37 the source rules", "ls.c", "#include <unistd.h>\n#include <stdlib.h>\nint main(void) { return system(\"ls\"); }\n", nil,
 			"WARNING", "policyViolation",
 			[]string{"unistd.h", "Running another program", "(line "},
 		},
@@ -278,7 +414,7 @@ func TestWhatIsNotBuiltRunsNothing(t *testing.T) {
 	}
 }
 
-func TestALanguageThatTheProblemDoesNotAcceptIsRefused(t *testing.T) {
+func TestJ1ALanguageThatTheProblemDoesNotAcceptIsRefused(t *testing.T) {
 	unchanged(t)
 	d := judge(t, adder().config("languages: [python3]").dir(t), "add.c", add)
 	if d.Compilation.Status != "WARNING" || !strings.Contains(d.Compilation.Log, "C11 (GCC)") || !strings.Contains(d.Compilation.Log, "python3") {
