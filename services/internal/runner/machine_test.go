@@ -1,0 +1,502 @@
+package runner_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/judge"
+	"github.com/evalhost/evalhost/services/internal/policy"
+	"github.com/evalhost/evalhost/services/internal/protocol"
+	"github.com/evalhost/evalhost/services/internal/refserver"
+	"github.com/evalhost/evalhost/services/internal/runner"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// The tests in this file are the cases of spec/protocol.md 9.5: everything of a Runner is real but its containers.
+
+// adder is a package of two tests: two numbers and their sum.
+var adder = map[string]string{
+	"config.yml": "type: standard-io@1\nlimits: { timeMs: 2000, memoryBytes: 67108864 }\n" +
+		"groups: [ { group: 1, points: 40 }, { group: 2, points: 60 } ]\n" +
+		"modelSolutions: [ { source: solutions/add.py, language: python3 }, { source: solutions/add.c, language: c11-gcc } ]\n",
+	"tests/1a.in": "1 2\n", "tests/1a.out": "3\n", "tests/2a.in": "20 30\n", "tests/2a.out": "50\n",
+	"solutions/add.py": "ADDS\n", "solutions/add.c": "ADDS\n",
+}
+
+func zipped(t testing.TB, layers ...map[string]string) []byte {
+	t.Helper()
+	files := map[string]string{}
+	for _, layer := range layers {
+		for name, content := range layer {
+			files[name] = content
+		}
+	}
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for name, content := range files {
+		f, err := w.Create(name)
+		must(t, err)
+		_, err = io.WriteString(f, content)
+		must(t, err)
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// box is containers that are none: what a program does is told by its source.
+type box struct {
+	dir string
+
+	mu     sync.Mutex
+	builds map[sandbox.BuildKind]int
+	runs   int
+	source []byte
+	fails  error // of every step, when it is set
+}
+
+func (b *box) OpenJob(context.Context) (judge.Job, error) {
+	dir, err := os.MkdirTemp(b.dir, "job-")
+	return &boxJob{box: b, dir: dir}, err
+}
+
+type boxJob struct {
+	box *box
+	dir string
+}
+
+func (j *boxJob) Build(_ context.Context, b sandbox.Build) (sandbox.Built, error) {
+	j.box.mu.Lock()
+	defer j.box.mu.Unlock()
+	if j.box.fails != nil {
+		return sandbox.Built{}, j.box.fails
+	}
+	j.box.builds[b.Kind]++
+	var built sandbox.Built
+	built.Stop = sandbox.OnItsOwn
+	if bytes.Contains(b.Source, []byte("BROKEN")) {
+		built.ExitCode, built.Stderr = 1, []byte("main.c:1: error: BROKEN\n")
+		return built, nil
+	}
+	if b.Kind == sandbox.SubmissionBuild {
+		j.box.source = b.Source
+	}
+	path := filepath.Join(j.dir, b.Artifact)
+	if err := os.WriteFile(path, b.Source, 0o755); err != nil {
+		return built, err
+	}
+	var err error
+	built.Program, err = sandbox.ProgramAt(path)
+	return built, err
+}
+
+func (j *boxJob) Prepare(_ context.Context, r sandbox.Run) (judge.Run, error) {
+	return boxRun{j.box, r}, nil
+}
+
+func (j *boxJob) Close() error { return os.RemoveAll(j.dir) }
+
+type boxRun struct {
+	box *box
+	r   sandbox.Run
+}
+
+func (r boxRun) Close() error { return nil }
+
+func (r boxRun) Go(ctx context.Context) (sandbox.RunOutcome, error) {
+	r.box.mu.Lock()
+	source, fails := string(r.box.source), r.box.fails
+	r.box.runs++
+	r.box.mu.Unlock()
+	if fails != nil {
+		return sandbox.RunOutcome{}, fails
+	}
+	cpu, peak := 3*time.Millisecond, verdict.MiB
+	var o sandbox.RunOutcome
+	o.Stop, o.CPU, o.Peak, o.Wall = sandbox.OnItsOwn, &cpu, &peak, 5*time.Millisecond
+	switch {
+	case strings.Contains(source, "LOOPS"):
+		cpu = r.r.Limits.Time + time.Second
+		o.Stop = sandbox.TimeLimit
+		return o, nil
+	case strings.Contains(source, "SLOWLY"):
+		cpu = 1200 * time.Millisecond
+	case strings.Contains(source, "LASTS"):
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+			return sandbox.RunOutcome{}, ctx.Err()
+		}
+	}
+	if r.r.Judge != nil {
+		o.Judge = &sandbox.JudgeOutcome{Answer: []byte("OK\nfine\n50\n")}
+		o.Judge.Stop = sandbox.OnItsOwn
+		return o, nil
+	}
+	var a, b int
+	if _, err := fmt.Fscan(r.r.Input, &a, &b); err != nil {
+		return o, err
+	}
+	if strings.Contains(source, "WRONG") {
+		a++
+	}
+	if r.r.Output.Write(fmt.Appendf(nil, "%d\n", a+b)) {
+		o.Stop = sandbox.Decided
+	}
+	return o, nil
+}
+
+// shelf is a cache that keeps everything, in a directory.
+type shelf struct {
+	t   testing.TB
+	dir string
+
+	mu                          sync.Mutex
+	downloads, unpacked, builds int
+	held                        int
+}
+
+func (s *shelf) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source) (runner.Package, error) {
+	dir := filepath.Join(s.dir, string(ref.ID))
+	if _, err := os.Stat(dir); err != nil {
+		var b bytes.Buffer
+		if _, err := from.Download(ctx, protocol.Wanted{ID: ref.ID, SHA256: ref.SHA256, Max: protocol.PackageLimit, What: "the package"}, &b); err != nil {
+			return nil, err
+		}
+		s.downloads++
+		must(s.t, os.MkdirAll(filepath.Join(dir, "out"), 0o755))
+		must(s.t, os.WriteFile(filepath.Join(dir, "file"), b.Bytes(), 0o644))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held++
+	return shelved{s, dir}, nil
+}
+
+type shelved struct {
+	s   *shelf
+	dir string
+}
+
+func (p shelved) Tree(ctx context.Context, unpack func(context.Context, string, string) (int, error)) (string, error) {
+	tree := filepath.Join(p.dir, "tree")
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	p.s.unpacked++
+	_, err := unpack(ctx, filepath.Join(p.dir, "file"), tree)
+	return tree, err
+}
+
+func (p shelved) Program(ctx context.Context, program judge.JudgingProgram, build func(context.Context, string) error) (string, error) {
+	path := filepath.Join(p.dir, "out", program.Toolchain.Artifact)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	p.s.builds++
+	return path, build(ctx, filepath.Join(p.dir, "out"))
+}
+
+func (p shelved) Release() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.s.held--
+}
+
+// court is a Runner with everything but containers.
+type court struct {
+	*rig
+	*play
+	box   *box
+	shelf *shelf
+}
+
+func (r *rig) court(change ...func(*runner.MachineConfig, *runner.Options)) *court {
+	r.t.Helper()
+	rules, err := policy.Default()
+	must(r.t, err)
+	c := &court{
+		rig: r, box: &box{dir: r.t.TempDir(), builds: map[sandbox.BuildKind]int{}}, shelf: &shelf{t: r.t, dir: r.t.TempDir()},
+	}
+	images := map[string]string{}
+	for _, image := range langimages.Default().Images() {
+		images[image.Key] = "sha256:" + image.Key
+	}
+	c.play = r.newPlay(&evaluator{}, func(o *runner.Options) {
+		m := runner.MachineConfig{
+			Source: o.Client, Packages: c.shelf, Box: c.box, Table: langimages.Default(), Rules: rules, Lanes: 1, Scratch: r.t.TempDir(),
+			Check: func(context.Context) (map[string]string, error) { return images, nil }, Log: o.Log,
+		}
+		o.Registration.ProblemTypes = []string{"standard-io@1", "output-only@1", "uva@1"}
+		for _, f := range change {
+			f(&m, o)
+		}
+		machine := runner.NewMachine(m, images)
+		o.Evaluator, o.Measurer = machine, machine
+	})
+	c.start()
+	r.approve(c.play)
+	r.t.Cleanup(func() {
+		if c.shelf.held != 0 {
+			r.t.Errorf("%d packages are still held", c.shelf.held)
+		}
+	})
+	return c
+}
+
+// hand hands in a file for a package.
+func (r *rig) hand(problemType string, archive []byte, name, language, content, config string) refserver.Job {
+	r.t.Helper()
+	p, err := r.AddPackage(refserver.Package{Type: problemType, Content: bytes.NewReader(archive)})
+	must(r.t, err)
+	s := refserver.BytesSubmission(p.ID, name, language, []byte(content))
+	if config != "" {
+		s.Config = []byte(config)
+	}
+	j, err := r.Submit(s)
+	must(r.t, err)
+	return j
+}
+
+func TestARunnerJudgesEveryOutcomeAParticipantCanGet(t *testing.T) {
+	for _, c := range []struct {
+		name, file, language, source, config string
+		verdict                              string
+		score                                float64
+		log                                  string
+	}{
+		{"correct C", "main.c", "c11-gcc", "ADDS", "", "Accepted", 100, ""},
+		{"correct Python", "main.py", "python3", "ADDS", "", "Accepted", 100, ""},
+		{"wrong", "main.c", "c11-gcc", "WRONG", "", "Wrong answer", 0, ""},
+		{"an endless loop", "main.c", "c11-gcc", "LOOPS", "", "Time limit exceeded", 0, ""},
+		{"does not compile", "main.c", "c11-gcc", "BROKEN", "", "Compilation error", 0, "error: BROKEN"},
+		{"a forbidden include", "main.c", "c11-gcc", "#include <unistd.h>\n", "", "PolicyViolation", 0, "unistd.h"},
+		{"another extension", "main.txt", "c11-gcc", "ADDS", "", "Compilation error", 0, "main.txt"},
+		{"a language that is not allowed", "main.c", "c11-gcc", "ADDS", `{"languages":["cpp17-gcc"]}`, "PolicyViolation", 0, "not accepted"},
+		{"within the limit", "main.c", "c11-gcc", "SLOWLY", "", "Accepted", 100, ""},
+		// An assignment's own limits are what the submission is judged under (9.5).
+		{"an assignment's own limit", "main.c", "c11-gcc", "SLOWLY", `{"limits":{"timeMs":10}}`, "Time limit exceeded", 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+				r.court()
+				j := r.final(r.hand("", zipped(t, adder), c.file, c.language, c.source, c.config).ID, time.Minute)
+				if j.State != refserver.Completed || j.Result.Verdict != c.verdict || *j.Result.Score != c.score || *j.Result.MaxScore != 100 {
+					t.Fatalf("ended as %s with %+v, reason %q", j.State, j.Result, j.FailureReason)
+				}
+				if log := string(r.Attachment(j.ID, "log")); !strings.Contains(log, c.log) || (c.log == "") != (log == "") {
+					t.Errorf("the log is %q", log)
+				}
+				if details := string(r.Attachment(j.ID, "details")); !strings.Contains(details, `"no":"2a"`) {
+					t.Errorf("the details are %s", details)
+				}
+			})
+		})
+	}
+}
+
+// Whatever is wrong with the package, the job or this machine ends as failed, without a score and without a verdict.
+func TestWhatIsNotTheSubmissionsDoingIsNoVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, language, config string
+		archive                      []byte
+		change                       func(*runner.MachineConfig, *runner.Options)
+		says                         string
+		failure                      runner.FailureKind
+	}{
+		{name: "a package that will not open", archive: []byte("no archive"), language: "c11-gcc", says: "archive", failure: runner.BadPackage},
+		{
+			name: "a package without an expected output", archive: zipped(t, adder, map[string]string{"tests/3a.in": "1 1\n"}), language: "c11-gcc", says: "3a",
+			failure: runner.BadPackage,
+		},
+		{name: "no language", archive: zipped(t, adder), says: "language", failure: runner.BadJob},
+		{name: "an unknown language", archive: zipped(t, adder), language: "cobol", says: "cobol", failure: runner.BadJob},
+		{name: "an unknown type", kind: "uva@1", archive: zipped(t, adder), language: "c11-gcc", says: "uva@1", failure: runner.BadJob},
+		{name: "an overlay that is none", archive: zipped(t, adder), language: "c11-gcc", config: `{"limits":{"timeMs":"a"}}`, says: "timeMs", failure: runner.BadPackage},
+		{
+			name: "a checker that does not build", archive: zipped(t, adder, map[string]string{
+				"config.yml": "type: standard-io@1\nlimits: { timeMs: 2000, memoryBytes: 67108864 }\ngroups: [ { group: 1, points: 40 }, { group: 2, points: 60 } ]\n" +
+					"checker: { source: check.c, language: c11-gcc }\n", "check.c": "BROKEN\n",
+			}), language: "c11-gcc", says: "check.c", failure: runner.BadPackage,
+		},
+		{
+			name: "a machine that cannot build", archive: zipped(t, adder), language: "c11-gcc", says: "the daemon said no", failure: runner.BadMachine,
+			change: func(m *runner.MachineConfig, _ *runner.Options) { m.Box.(*box).fails = errMachine },
+		},
+		{
+			name: "a machine that cannot measure", archive: zipped(t, adder), language: "c11-gcc", says: "cannot measure", failure: runner.BadMachine,
+			change: func(m *runner.MachineConfig, _ *runner.Options) {
+				m.Unmeasured, m.Box = "this machine cannot measure", nil
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+				change := c.change
+				if change == nil {
+					change = func(*runner.MachineConfig, *runner.Options) {}
+				}
+				court := r.court(change)
+				j := r.final(r.hand(c.kind, c.archive, "main.c", c.language, "ADDS", c.config).ID, 10*time.Minute)
+				if j.State != refserver.Failed || j.Result.Verdict != "" || j.Result.Score != nil || !strings.Contains(j.FailureReason, c.says) {
+					t.Errorf("ended as %s with %+v, reason %q", j.State, j.Result, j.FailureReason)
+				}
+				if court.box.runs != 0 {
+					t.Errorf("%d runs", court.box.runs)
+				}
+				court.stops()
+				if w := court.ended[0]; w.Failure != c.failure {
+					t.Errorf("counted as %v", w.Failure)
+				}
+			})
+		})
+	}
+}
+
+// A package whose bytes are not the announced ones is an infrastructure failure, and the next delivery is judged.
+func TestADownloadThatIsNotWhatWasAnnouncedIsNoVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault refserver.Fault
+	}{
+		{"a harmed package", refserver.Fault{Method: "GET", Path: "/runner/files/*", Kind: refserver.FaultCorrupt, Bytes: 30, Times: 1}},
+		{"a harmed submission", refserver.Fault{Method: "GET", Path: "/runner/files/*", Kind: refserver.FaultCorrupt, Bytes: 1, Times: 1, Skip: 1}},
+		{"another checksum", refserver.Fault{Path: "/runner/jobs/claim", Kind: refserver.FaultWrongSHA, Times: 1}},
+		{"a file that is not there", refserver.Fault{Method: "GET", Path: "/runner/files/*", Kind: refserver.FaultStatus, Status: 404, Code: "not_found", Times: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+				court := r.court()
+				time.Sleep(26 * time.Second)
+				r.fault(c.fault)
+				time.Sleep(25 * time.Second) // the next claim is hit
+				j := r.accepted(r.hand("", zipped(t, adder), "main.c", "c11-gcc", "ADDS", "").ID, time.Minute)
+				court.stops()
+				if w := court.ended[0]; j.Deliveries != 2 || w.Ending != runner.Failed || w.Failure != runner.BadDownload {
+					t.Errorf("%d deliveries, %+v", j.Deliveries, court.ended)
+				}
+			})
+		})
+	}
+}
+
+func TestASecondProblemTypeIsJudgedWithoutTheServerLearningAboutIt(t *testing.T) {
+	archive := zipped(t, map[string]string{
+		"config.yml":  "type: output-only@1\nlimits: { timeMs: 1000, memoryBytes: 67108864 }\ngroups: [ { group: 1, points: 50 }, { group: 2, points: 50 } ]\n",
+		"tests/1a.in": "a\n", "tests/1a.out": "3\n", "tests/2a.in": "b\n", "tests/2a.out": "50\n",
+	})
+	for answer, want := range map[string]struct {
+		verdict string
+		score   float64
+	}{"50\n": {"Accepted", 100}, "51\n": {"Wrong answer", 50}} {
+		inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+			c := r.court()
+			answers := zipped(t, map[string]string{"1a.out": "3\n", "2a.out": answer})
+			j := r.final(r.hand("output-only@1", archive, "answers.zip", "", string(answers), "").ID, time.Minute)
+			if j.State != refserver.Completed || j.Result.Verdict != want.verdict || *j.Result.Score != want.score {
+				t.Errorf("ended as %s with %+v, reason %q", j.State, j.Result, j.FailureReason)
+			}
+			if c.box.runs != 0 || len(c.box.builds) != 0 {
+				t.Error("something was executed")
+			}
+		})
+	}
+}
+
+func TestOnePackageIsPreparedOnceHoweverManySubmissionsArrive(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		c := r.court()
+		p, err := r.AddPackage(refserver.Package{Content: bytes.NewReader(zipped(t, adder, map[string]string{
+			"config.yml": "type: standard-io@1\nlimits: { timeMs: 2000, memoryBytes: 67108864 }\ngroups: [ { group: 1, points: 40 }, { group: 2, points: 60 } ]\n" +
+				"checker: { source: check.c, language: c11-gcc }\n", "check.c": "CHECKS\n",
+		}))})
+		must(t, err)
+		for range 3 {
+			j, err := r.Submit(refserver.BytesSubmission(p.ID, "main.c", "c11-gcc", []byte("ADDS")))
+			must(t, err)
+			if got := r.final(j.ID, time.Minute); got.State != refserver.Completed || got.Result.Verdict != "Partial" {
+				t.Fatalf("ended as %s with %+v, %q", got.State, got.Result, got.FailureReason)
+			}
+		}
+		if c.shelf.downloads != 1 || c.shelf.unpacked != 1 || c.box.builds[sandbox.JudgeBuild] != 1 || c.box.builds[sandbox.SubmissionBuild] != 3 {
+			t.Errorf("%d downloads, %d times unpacked, builds %v", c.shelf.downloads, c.shelf.unpacked, c.box.builds)
+		}
+	})
+}
+
+func TestATrialIsMeasuredEndToEndAndThePackageDoesNotSurvive(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		r.court()
+		trial, err := r.AddTrial("standard-io@1", bytes.NewReader(zipped(t, adder)))
+		must(t, err)
+		r.eventually("the trial is over", 5*time.Minute, func() bool {
+			got, _ := r.Trial(trial.ID)
+			return got.State.Final()
+		})
+		got, _ := r.Trial(trial.ID)
+		want := `{"measured":[{"group":1,"language":"python3","timeMs":3,"memoryBytes":1048576},{"group":2,"language":"python3","timeMs":3,"memoryBytes":1048576},` +
+			`{"group":1,"language":"c11-gcc","timeMs":3,"memoryBytes":1048576},{"group":2,"language":"c11-gcc","timeMs":3,"memoryBytes":1048576}]}`
+		if got.State != refserver.Completed || got.Measurement != want || got.PackageID != "" {
+			t.Errorf("%s, %q: %s", got.State, got.FailureReason, got.Measurement)
+		}
+		bad, err := r.AddTrial("standard-io@1", bytes.NewReader(zipped(t, adder, map[string]string{"solutions/add.c": "WRONG\n"})))
+		must(t, err)
+		r.eventually("the trial has failed", 5*time.Minute, func() bool {
+			got, _ := r.Trial(bad.ID)
+			return got.State == refserver.Failed && strings.Contains(got.FailureReason, "full marks") || strings.Contains(got.FailureReason, "points")
+		})
+	})
+}
+
+// A stop while a program runs ends it and gives the job back; the judge's own error is no infrastructure failure.
+func TestAStopReachesTheRunUnderWay(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		c := r.court()
+		j := r.hand("", zipped(t, adder), "main.c", "c11-gcc", "LASTS", "")
+		time.Sleep(30 * time.Second)
+		if took := c.stops(); took > time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		if got := r.job(j.ID); got.State != refserver.Queued || got.Releases != 1 || got.FailureReason != "" {
+			t.Errorf("the job is %+v", got)
+		}
+	})
+}
+
+// What the sandbox logs while a job is judged carries the job.
+func TestWhatIsLoggedMeanwhileNamesTheJob(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		current := &runner.Current{}
+		var say func()
+		c := r.court(func(m *runner.MachineConfig, o *runner.Options) {
+			m.Current = current
+			log := current.Log(o.Log).With("container", "evalhost_1")
+			say = func() { log.Warn("something odd") }
+		})
+		j := r.hand("", zipped(t, adder), "main.c", "c11-gcc", "LASTS", "")
+		time.Sleep(30 * time.Second)
+		say()
+		r.accepted(j.ID, 5*time.Minute)
+		time.Sleep(time.Second)
+		if !c.said("something odd", "container=evalhost_1", "job="+j.ID, "attempt=1") {
+			t.Error("the line does not name the job")
+		}
+		say()
+		c.mu.Lock()
+		lines := strings.Split(strings.TrimSpace(c.log.String()), "\n")
+		c.mu.Unlock()
+		if last := lines[len(lines)-1]; strings.Contains(last, "job=") || !strings.Contains(last, "something odd") {
+			t.Error("a line after the job names it still")
+		}
+	})
+}

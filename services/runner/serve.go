@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evalhost/evalhost/services/internal/cache"
+	"github.com/evalhost/evalhost/services/internal/cgroup"
+	"github.com/evalhost/evalhost/services/internal/config"
+	"github.com/evalhost/evalhost/services/internal/engine"
+	"github.com/evalhost/evalhost/services/internal/hostcheck"
+	"github.com/evalhost/evalhost/services/internal/identity"
+	"github.com/evalhost/evalhost/services/internal/judge"
+	"github.com/evalhost/evalhost/services/internal/policy"
+	"github.com/evalhost/evalhost/services/internal/protocol"
+	"github.com/evalhost/evalhost/services/internal/runner"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
+	"github.com/evalhost/evalhost/services/internal/verdict"
+)
+
+// hostLock is held for the length of every job, so that the local command and this daemon do not disturb each other's
+// measurements (decisions 20).
+const hostLock = sandbox.DefaultLocks + "/host.lock"
+
+// startAtMost is how long the host check may take: about thirty questions of 20 s each at the very worst.
+const startAtMost = 15 * time.Minute
+
+// serve works until it is told to stop, and returns the exit status.
+func serve(ctx context.Context, s config.Settings, stderr io.Writer) int {
+	log := newLog(stderr, s.LogLevel)
+	d := &service{s: s, log: log, manager: manager{log}}
+	err := d.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped while it was starting
+	}
+	if err != nil {
+		d.manager.Status("ended: " + err.Error())
+		log.Error("the daemon ends", "error", err, "status", status(err))
+	}
+	return status(err)
+}
+
+// service is the daemon on its way up and down.
+type service struct {
+	s       config.Settings
+	log     *slog.Logger
+	manager manager
+
+	key    *identity.Key
+	client *protocol.Client
+	cache  *cache.Cache
+	engine *engine.Client
+	box    *sandbox.Sandbox
+	// current is put into what the sandbox logs: which job it was at.
+	current runner.Current
+}
+
+// run starts in the order of spec/protocol.md 4.1: everything that could make judging impossible is found before the Server
+// hears of this Runner. It has a handler for stops from the beginning, and every wait hears one.
+func (d *service) run(ctx context.Context) (err error) {
+	if err := checkWatchdog(); err != nil {
+		return hopeless{err}
+	}
+	lanes, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	d.manager.needs(startAtMost)
+	d.manager.Status("checking this machine")
+	checked, err := d.check(ctx, lanes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.end()) }()
+	r, err := d.runner(checked)
+	if err != nil {
+		return err
+	}
+	d.manager.ready()
+	stopped := context.AfterFunc(ctx, d.manager.stopping)
+	defer stopped()
+	return r.Run(ctx)
+}
+
+// begin is what needs neither Docker nor the Server: the key, the lanes, the client, the cache.
+func (d *service) begin(ctx context.Context) (lanes []sandbox.Lane, err error) {
+	var created bool
+	if d.key, created, err = identity.LoadOrCreate(d.s.KeyPath); err != nil {
+		return nil, err
+	}
+	d.log.Info("evalhost-runner starts", "version", version, "name", d.s.Name, "fingerprint", d.key.Fingerprint(), "newKey", created,
+		"server", d.s.BaseURL, "types", strings.Join(d.s.ProblemTypes, ","), "tags", strings.Join(d.s.Tags, ","))
+	lanes, warnings, err := sandbox.PlanLanes(d.s.Lanes, sandbox.ThisMachine())
+	if err != nil {
+		return nil, hopeless{fmt.Errorf("AJ_Runner__TestsAtOnce is %d: %w", d.s.Lanes, err)}
+	}
+	for _, w := range warnings {
+		d.log.Warn("a lane shares a physical core with something else", "why", w)
+	}
+	d.client, err = protocol.New(protocol.Options{
+		BaseURL: d.s.BaseURL, UserAgent: "evalhost-runner/" + version, CAFile: d.s.CAFile, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.cache, err = cache.Open(cache.Config{
+		Path: d.s.CachePath, MaxBytes: d.s.CacheMax, Instance: string(d.key.Fingerprint()), Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = d.cache.Sweep(ctx)
+	return lanes, err
+}
+
+// proved is what the host check gave.
+type proved struct {
+	images     map[string]string
+	unmeasured string
+}
+
+// check asks the machine everything and takes hold of the sandbox, which removes what an earlier life left (4.1 steps 8 to 11).
+func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, error) {
+	images, standing, err := d.ask(ctx)
+	if err != nil {
+		return proved{}, err
+	}
+	if standing == hostcheck.Unmeasured {
+		d.log.Error("STARTING BELOW SPECIFICATION: this machine cannot measure, so every job will fail as an infrastructure failure " +
+			"(AJ_Sandbox__AllowUnmeasured is set)")
+		return proved{unmeasured: "this host cannot measure what is judged, and was started for tests only (AJ_Sandbox__AllowUnmeasured)"}, nil
+	}
+	if d.engine, err = engine.Connect(ctx, engine.Options{Host: d.s.DockerHost}); err != nil {
+		return proved{}, err
+	}
+	if d.s.BuildWallFactor != 1 {
+		d.log.Warn("the wall clock of builds is stretched", "factor", d.s.BuildWallFactor)
+	}
+	d.box, err = sandbox.Open(ctx, d.engine, sandbox.Config{
+		Instance: string(d.key.Fingerprint()), Scratch: d.s.Scratch, Shim: d.s.Shim, CgroupRoot: d.s.CgroupRoot, Lanes: lanes,
+		BuildWallFactor: d.s.BuildWallFactor, HostLock: hostLock, Log: d.current.Log(d.log),
+	})
+	if err != nil {
+		return proved{}, errors.Join(err, d.engine.Close())
+	}
+	return proved{images: images}, nil
+}
+
+// ask runs the host check once.
+func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standing, error) {
+	var keys []string
+	for _, t := range d.s.Languages.Offered() {
+		if !slices.Contains(keys, t.Image) {
+			keys = append(keys, t.Image)
+		}
+	}
+	machine := hostcheck.Here(hostcheck.Options{
+		CgroupRoot: d.s.CgroupRoot, Scratch: d.s.Scratch, Shim: d.s.Shim, Manifest: d.s.Manifest, DockerHost: d.s.DockerHost,
+		References: d.s.References, Keys: keys,
+	})
+	defer func() { _ = machine.Close() }()
+	report := hostcheck.Run(ctx, machine)
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	standing, causes := report.Standing(d.s.AllowUnmeasured)
+	var why []error
+	for _, c := range causes {
+		d.log.Error("this machine does not meet a requirement", "requirement", c.ID, "asked", c.Asked, "found", c.Found, "why", c.Why, "cure", c.Cure)
+		why = append(why, fmt.Errorf("%s: %s", c.ID, c.Found))
+	}
+	for _, r := range report.Requirements {
+		if r.Status == hostcheck.Warning {
+			d.log.Warn("this machine meets a requirement in part; figures will be noisier", "requirement", r.ID, "found", r.Found, "cure", r.Cure)
+		}
+	}
+	if standing == hostcheck.Refused {
+		return nil, standing, fmt.Errorf("this machine is not fit to judge: %w", errors.Join(why...))
+	}
+	return report.Images, standing, nil
+}
+
+// runner puts the Runner together.
+func (d *service) runner(p proved) (*runner.Runner, error) {
+	rules, err := policy.Default()
+	if err != nil {
+		return nil, err
+	}
+	c := runner.MachineConfig{
+		Source: d.client, Packages: packages{d.cache}, Table: d.s.Languages, Rules: rules, Lanes: d.s.Lanes,
+		WallFactor: d.s.BuildWallFactor, Scratch: filepath.Join(d.s.Scratch, cgroup.Safe(string(d.key.Fingerprint()))),
+		Unmeasured: p.unmeasured, Current: &d.current, Log: d.current.Log(d.log),
+		Check: d.again(p),
+	}
+	if d.box != nil {
+		c.Box = judge.InSandbox(d.box)
+	}
+	machine := runner.NewMachine(c, p.images)
+	o := runner.Options{
+		Client: d.client, Key: d.key, Evaluator: machine, Measurer: machine,
+		Reload: func() (*identity.Key, error) { return identity.Load(d.s.KeyPath) },
+		Registration: protocol.Registration{
+			Name: d.s.Name, Product: "evalhost-runner", Version: version, ProblemTypes: d.s.ProblemTypes, Tags: d.s.Tags, Machine: thisMachine(),
+		},
+		Lease: d.s.LeaseRequest, Wait: d.s.PollWait, PollMin: d.s.PollMin, PollMax: d.s.PollMax, Heartbeat: d.s.Heartbeat,
+		Notify: d.manager, Log: d.log,
+	}
+	return runner.New(o)
+}
+
+// leastRoom is what the cache's disk must have free for another attempt after an infrastructure failure.
+const leastRoom = 64 * verdict.MiB
+
+// again is the question after an infrastructure failure: the host check, and room for packages.
+func (d *service) again(p proved) func(ctx context.Context) (map[string]string, error) {
+	return func(ctx context.Context) (map[string]string, error) {
+		images, standing, err := d.ask(ctx)
+		if err != nil || p.unmeasured != "" {
+			return p.images, err
+		}
+		if standing != hostcheck.Ready {
+			return nil, errors.New("this machine cannot measure any more what is judged")
+		}
+		var fs unix.Statfs_t
+		if err := unix.Statfs(d.s.CachePath, &fs); err != nil {
+			return nil, &os.PathError{Op: "statfs", Path: d.s.CachePath, Err: err}
+		}
+		if free := verdict.Bytes(fs.Bavail) * verdict.Bytes(fs.Bsize); free < leastRoom {
+			return nil, fmt.Errorf("the disk of the cache %s has %s free; at least %s are needed: make room there, or give the cache another "+
+				"place with AJ_Cache__Path", d.s.CachePath, free, leastRoom)
+		}
+		return images, nil
+	}
+}
+
+// end removes what is left of this instance and gives everything back.
+func (d *service) end() error {
+	var errs []error
+	if d.box != nil {
+		errs = append(errs, d.box.Close(context.Background()))
+	}
+	if d.engine != nil {
+		errs = append(errs, d.engine.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		// The next start sweeps it; an ordered stop stays one.
+		d.log.Warn("something was left behind and will be removed by the next start", "error", err)
+	}
+	return nil
+}
+
+// thisMachine describes the host, for the people at the Server.
+func thisMachine() protocol.Machine {
+	m := protocol.Machine{OS: runtime.GOOS, CPU: cpuName(runtime.GOARCH), Cores: runtime.NumCPU()}
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return m
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "MemTotal:" {
+			if kib, err := strconv.ParseInt(fields[1], 10, 50); err == nil {
+				m.Memory = verdict.Bytes(kib) * verdict.KiB
+			}
+		}
+	}
+	return m
+}
+
+// cpuName is the kernel's name of an architecture.
+func cpuName(arch string) string {
+	if arch == "amd64" {
+		return "x86_64"
+	}
+	return arch
+}

@@ -1,0 +1,128 @@
+//go:build guest
+
+package suite
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalhost/evalhost/services/internal/refserver"
+)
+
+// One life from the first start to an ordered stop: three submissions, one download, every connection recorded.
+func TestADaemonJudgesWhatItIsHandedAndContactsNobodyButTheServer(t *testing.T) {
+	s := newStage(t)
+	connections := record(t)
+	d := s.daemon()
+	p := d.run()
+	if ready, registered := p.when("READY=1"), s.called("/runner/register"); ready.IsZero() || registered.IsZero() || ready.After(registered) {
+		t.Errorf("ready at %v, registered at %v: the machine is proved before the Server hears of it (4.1)", ready, registered)
+	}
+	began := time.Now()
+	one := s.judged(s.submit(adds), "Accepted", 100)
+	two := s.judged(s.submit(wrong), "Wrong answer", 40)
+	three := s.judged(s.submit(broken), "Compilation error", 0)
+	d.fed(began, time.Now())
+	for i, j := range []refserver.Job{one, two, three} {
+		s.once(j)
+		if j.Deliveries != 1 {
+			t.Errorf("job %d: %d deliveries", i+1, j.Deliveries)
+		}
+		claimed, compiling := p.when("judging job "+j.ID), p.when("judging job "+j.ID+": compiling")
+		t.Logf("submission %d: %v from the claim to the first container", i+1, compiling.Sub(claimed).Round(time.Millisecond))
+	}
+	if log := string(s.Attachment(three.ID, "log")); !strings.Contains(log, "nothing") {
+		t.Errorf("the log of a broken program is %q", log)
+	}
+	if n := s.downloads(s.problem.PackageID); n != 1 {
+		t.Errorf("the package was downloaded %d times for three submissions", n)
+	}
+	t.Logf("stopping took %v", d.stop().Round(time.Millisecond))
+	address := strings.TrimPrefix(s.web.URL, "http://")
+	reached := false
+	for _, c := range connections() {
+		switch {
+		case c == address:
+			reached = true
+		case c == "/var/run/docker.sock", c == "/run/docker.sock", c == "/run/dbus/system_bus_socket", c == "/var/run/dbus/system_bus_socket",
+			c == "/run/systemd/private", c == "/run/systemd/journal/socket", strings.HasSuffix(c, "/notify"):
+		default:
+			t.Errorf("the daemon contacted %s", c)
+		}
+	}
+	if !reached {
+		t.Error("the Server was not among what was recorded, so this shows nothing")
+	}
+}
+
+// called is when a path was first called.
+func (s *stage) called(path string) time.Time {
+	for _, c := range s.Calls(0) {
+		if c.Path == path {
+			return c.At
+		}
+	}
+	return time.Time{}
+}
+
+// downloads counts those of a file.
+func (s *stage) downloads(file string) (n int) {
+	for _, c := range s.Calls(0) {
+		if c.Method == http.MethodGet && strings.HasSuffix(c.Path, "/files/"+file) {
+			n++
+		}
+	}
+	return n
+}
+
+// A revoked daemon stops judging, leaves nothing behind and ends with the status that keeps it from being restarted.
+func TestARevokedDaemonCleansUpAndEndsWithStatus78(t *testing.T) {
+	s := newStage(t)
+	d := s.daemon("AJ_Lease__RequestSeconds=60")
+	d.run()
+	j := s.submit(adds)
+	d.until("compiling")
+	must(t, s.Revoke(s.Snapshot().Runners[0].ID))
+	if status := d.ends(); status != 78 {
+		t.Errorf("ended with status %d:\n%s", status, tail(d.proc.text()))
+	}
+	d.proc = nil
+	if got := s.job(j.ID); got.Result != nil {
+		t.Errorf("something was reported: %+v", got)
+	}
+	d.start()
+	if status := d.ends(); status != 78 {
+		t.Errorf("started again, it ended with status %d", status)
+	}
+	d.proc = nil
+}
+
+// Two daemons on one machine, each with its key, share a cache: every job is judged once, the package is unpacked once.
+func TestTwoDaemonsOnOneMachineJudgeEveryJobOnce(t *testing.T) {
+	s := newStage(t)
+	one := s.daemon()
+	two := s.daemon("AJ_Cache__Path=" + one.dir + "/cache")
+	var jobs []refserver.Job
+	for range 4 {
+		jobs = append(jobs, s.submit(adds))
+	}
+	one.start()
+	two.start()
+	for _, j := range jobs {
+		s.once(s.judged(j, "Accepted", 100))
+	}
+	holders := map[string]bool{}
+	for _, j := range jobs {
+		holders[s.job(j.ID).Reporter] = true
+	}
+	if len(holders) != 2 {
+		t.Errorf("%d daemons did the work", len(holders))
+	}
+	if n := s.downloads(s.problem.PackageID); n > 2 {
+		t.Errorf("%d downloads", n)
+	}
+	two.stop()
+	one.stop()
+}
