@@ -251,7 +251,7 @@ func TestOnlyAScratchFileSystemIsFormattedAgain(t *testing.T) {
 func TestScriptsAreWhatShellcheckAccepts(t *testing.T) {
 	needs(t, "shellcheck")
 	var files []string
-	for _, pattern := range []string{"nixos/*.sh", "nixos/profiles/*.sh"} {
+	for _, pattern := range []string{"nixos/*.sh", "nixos/host/*.sh", "nixos/profiles/*.sh"} {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
