@@ -141,6 +141,9 @@ func (want builtExpected) check(t *testing.T, built sandboxlab.Built) {
 	if (built.Program != nil) != want.artefact {
 		t.Errorf("an artefact is there: %v, want %v", built.Program != nil, want.artefact)
 	}
+	if built.Odd != want.odd {
+		t.Errorf("it left %q, want %q", built.Odd, want.odd)
+	}
 	if built.Capped != want.capped && built.Stop.String() == "output" {
 		t.Errorf("over the cap: %v, want %v", built.Capped, want.capped)
 	}

@@ -132,11 +132,11 @@ var compilerBuilds = []build{
 
 // The small image's shell plays a compiler that does what its attacker wants.
 var hijackedBuilds = []build{
-	{name: "a link to a file left for collection", kind: links, from: "C56", command: "ln -s /etc/passwd /out/program", want: builtExpected{refused: "no regular file"}},
-	{name: "a link to a device left for collection", kind: links, from: "C56", command: "ln -s /dev/zero /out/program", want: builtExpected{refused: "no regular file"}},
-	{name: "a link out of the container left for collection", kind: links, from: "C53", command: "ln -s ../../../../../../etc/evalhost-planted /out/program", want: builtExpected{refused: "no regular file"}},
-	{name: "a channel left for collection", kind: links, from: "C56", command: "mkfifo /out/program", want: builtExpected{refused: "no regular file"}},
-	{name: "a directory left for collection", kind: links, from: "C56", command: "mkdir -p /out/program/a && cp /bin/sh /out/program/a/program", want: builtExpected{refused: "no regular file"}},
+	{name: "a link to a file left for collection", kind: links, from: "C56", command: "ln -s /etc/passwd /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "a link to a device left for collection", kind: links, from: "C56", command: "ln -s /dev/zero /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "a link out of the container left for collection", kind: links, from: "C53", command: "ln -s ../../../../../../etc/evalhost-planted /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "a channel left for collection", kind: links, from: "C56", command: "mkfifo /out/program", want: builtExpected{stop: "on its own", odd: "a named pipe"}},
+	{name: "a directory left for collection", kind: links, from: "C56", command: "mkdir -p /out/program/a && cp /bin/sh /out/program/a/program", want: builtExpected{stop: "on its own", odd: "a directory"}},
 	{name: "nothing left for collection", kind: links, from: "sandbox 1.4", command: "true", want: builtExpected{refused: "left nothing"}},
 	{
 		name: "a setuid program that everybody may write", kind: setuid, from: "sandbox 8.1 #26",

@@ -175,9 +175,44 @@ var section8 = []struct{ number, attack, pkg, test string }{
 	{"8.4", "", "checks/suites/judging", "TestWhatAProgramDoesDecides"},
 }
 
+// fieldCases says the same for the field cases that a sandbox can meet and that no attack names as its source.
+var fieldCases = []struct{ number, attack, pkg, test string }{
+	{"C04", "", "services/internal/sandbox", "TestC04AMemoryKillNeedsNoReport"},
+	{"C05", "", "services/internal/sandbox", "TestAHostThatRunsOutOfMemoryIsNoVerdict"},
+	{"C07", "", "services/internal/sandbox", "TestTheDaemonIsAskedForExactlyThis"},
+	{"C13", "", "checks/suites/judging", "TestAMachineThatCannotJudgeGivesNoVerdict"},
+	{"C23", "", "services/internal/sandbox", "TestC23TheDaemonsDelayIsNotTheProgramsTime"},
+	{"C25", "", "services/internal/sandbox", "TestEverythingIsCountedFromGo"},
+	{"C26", "", "services/internal/sandbox", "TestHowLanesAreDealt"},
+	{"C31, C32", "", "services/internal/sandbox", "TestC32QueriesWithoutReadingAreNotADeadlock"},
+	{"C34", "", "services/internal/sandbox", "TestC34AnEarlyExitDoesNotBreakTheInteractor"},
+	{"C35", "", "services/internal/sandbox", "TestC35TheSubmissionsCommandIsPassedOnWordForWord"},
+	{"C59", "", "services/internal/sandbox", "TestTheDaemonIsAskedForExactlyThis"},
+	{"C61", "", "services/internal/sandbox", "TestHostileArchivesAreRefused"},
+	{"C65", "", "services/internal/cgroup", "TestNamesOfRunsAreUniqueAndHaveNoDash"},
+	{"C70", "be without a seccomp filter", "", ""},
+	{"C71, C73", "", "services/internal/sandbox", "TestASweepFindsWhatADeadOwnerLeft"},
+	{"C80", "", "services/internal/sandbox", "TestMemoryOutranksEveryOtherStop"},
+}
+
+// met are the field cases that a sandbox can meet; the others are about packages, servers, comparison and languages that
+// are not offered.
+var met = strings.Fields("C01 C02 C04 C05 C07 C08 C10 C13 C14 C16 C20 C22 C23 C25 C26 C31 C32 C34 C35 C37 C38 C41 C44 C47 C49 C50 C52 C53 C55 " +
+	"C56 C58 C59 C61 C65 C68 C70 C71 C73 C76 C77 C80")
+
+func TestEveryFieldCaseThatASandboxCanMeetIsSomewhere(t *testing.T) {
+	for _, number := range met {
+		named := slices.ContainsFunc(rows(), func(r row) bool { return strings.Contains(r.from, number) }) ||
+			slices.ContainsFunc(fieldCases, func(c struct{ number, attack, pkg, test string }) bool { return strings.Contains(c.number, number) })
+		if !named {
+			t.Errorf("%s is nowhere", number)
+		}
+	}
+}
+
 func TestEveryCaseOfSection8IsSomewhere(t *testing.T) {
 	all := rows()
-	for _, c := range section8 {
+	for _, c := range slices.Concat(section8, fieldCases) {
 		if c.attack == "" && c.test == "" {
 			t.Errorf("%s is nowhere", c.number)
 		}

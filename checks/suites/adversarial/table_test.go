@@ -146,6 +146,8 @@ type builtExpected struct {
 	fails bool
 	// artefact: there is one.
 	artefact bool
+	// odd is what was left that is no file.
+	odd string
 	// refused is in the error: the machinery does not take what was left.
 	refused string
 	says    []string
