@@ -12,7 +12,7 @@ import (
 )
 
 // diskLayout changes whenever this file does something else with the same inputs.
-const diskLayout = "3"
+const diskLayout = "4"
 
 // diskSize is the guest's disk: sparse here, so its size costs nothing, and small enough for a test to fill.
 const diskSize = "8G"
