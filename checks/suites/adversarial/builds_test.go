@@ -85,7 +85,6 @@ var clangSnippets = []snippet{
 	{"clang: embed zeros without end", gigantic, "issue B 7", "const unsigned char c[] = {\n#embed \"/dev/zero\" limit(100)\n};" + ending, "c", "fails|builds", ""},
 	{"clang: a library named by a pragma", linking, "issue B 7", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "fails|builds", ""},
 	{"clang: a crash by pragma", diagnostics, "issue B 7", "#pragma clang __debug crash" + ending, "c", "fails", ""},
-	{"clang: a stack that overflows, by pragma", diagnostics, "issue B 7", "#pragma clang __debug overflow_stack" + ending, "c", "fails", ""},
 	{"clang: a fatal error of its back end, by pragma", diagnostics, "issue B 7", "#pragma clang __debug llvm_fatal_error" + ending, "c", "fails", ""},
 	{"clang: a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constant expression"},
 	{"clang: a correct program", ordinary, "issue B 7", "int main(void) { return 0; }\n", "c", "builds", ""},
@@ -121,6 +120,10 @@ var compilerBuilds = []build{
 		source: "template<class A, class B> struct X {};\ntemplate<int N, class T> struct F { typedef typename F<N - 1, X<T, T>>::t t; };\n" +
 			"template<class T> struct F<0, T> { typedef T t; };\nint y = F<60, int>::t();\nint main() {}\n", impatient: true,
 		want: builtExpected{stop: "memory|no progress|output|on its own", fails: true},
+	},
+	{
+		name: "a compiler whose stack overflows, by pragma", kind: diagnostics, from: "issue B 7", toolchain: "c11-clang",
+		source: "#pragma clang __debug overflow_stack" + ending, impatient: true, want: builtExpected{stop: "no progress|memory|on its own", fails: true},
 	},
 	{
 		name: "a constant of a gigabyte", kind: templates, from: "C50", toolchain: "cpp20-gcc",

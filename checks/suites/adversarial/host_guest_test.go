@@ -195,7 +195,7 @@ func (l *kernelLog) news(t *testing.T) (lines []string) {
 
 // quiet is what the kernel says of containers that come and go, of programs that crash, and of a machine that is emulated.
 var quiet = regexp.MustCompile(`^(systemd\[1\]|systemd-journald|cgroup: fork rejected by pids controller|clocksource|hrtimer|` +
-	`perf: interrupt took|overlayfs|audit: |Code: |ICMPv6: process|__vm_enough_memory: |attack\[\d+\]: segfault|traps: attack\[\d+\])`)
+	`perf: interrupt took|overlayfs|audit: |Code: |ICMPv6: process|__vm_enough_memory: |\S+\[\d+\]: segfault|traps: \S+\[\d+\]|ptrace attach of)`)
 
 // surprises are those of the kernel's lines that nobody expects. What it says of a kill for memory takes many lines; they
 // begin and end with words that are known.
