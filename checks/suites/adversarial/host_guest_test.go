@@ -212,7 +212,7 @@ func surprises(lines, allowed []string) (unexpected []string) {
 			case strings.Contains(line, "invoked oom-killer"):
 				killing = true
 			case strings.Contains(line, "oom-kill:") || strings.Contains(line, "out of memory: Killed process") ||
-				strings.Contains(line, "oom_reaper: ") || strings.Contains(line, "are going to be killed due to memory.oom.group set"):
+				strings.Contains(line, "oom_reaper: ") || strings.Contains(line, "OOM victim") || strings.Contains(line, "are going to be killed due to memory.oom.group set"):
 				killing, known = false, true
 			}
 		}
