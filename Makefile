@@ -4,10 +4,11 @@ DRIVE = go build -o bin/drive ./checks/suites/drive && exec bin/drive
 GUEST = go build -o bin/guest ./checks/guest/cmd/guest && exec bin/guest
 RELEASE = CGO_ENABLED=0 go build -trimpath
 
-.PHONY: help demo test quick soak mutants guest bench fmt lint build
+.PHONY: help demo demo-server test quick soak mutants guest bench fmt lint build
 
 help:
 	@echo "make demo    judge every labelled example solution; on this machine if it is fit, else in the guest"
+	@echo "make demo-server  a reference server and a Runner in the guest: three submissions and their results"
 	@echo "make test    everything: lint, unit tests, every suite in the guest"
 	@echo "make quick   lint and unit tests only"
 	@echo "make guest   bring the guest up and keep it up; 'make guest-down' ends it"
@@ -19,6 +20,9 @@ help:
 
 demo:
 	@$(DRIVE) demo
+
+demo-server:
+	@$(DRIVE) demo-server
 
 test:
 	@$(DRIVE) test
@@ -40,6 +44,8 @@ lint:
 
 build:
 	$(RELEASE) -o bin/evalhost ./services/evalhost
+	$(RELEASE) -o bin/evalhost-runner ./services/runner
+	$(RELEASE) -o bin/refserver ./services/refserver
 	$(RELEASE) -ldflags "-s -w" -o bin/aj-shim ./shim
 
 guest:

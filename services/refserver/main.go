@@ -3,6 +3,8 @@
 //
 //	refserver [-listen 127.0.0.1:8080] [-data DIR] [-approve-all] [-languages a,b] [-quiet]
 //
+//	refserver demo RUNNER PACKAGE SOURCE...     starts a Runner beside itself and shows both at work
+//
 // The page for people is at /ui/, the Runner's base URL ends in /api/v1, scripts use /_test/ (services/internal/refserver
 // describes it). Once it listens it prints "refserver: listening on http://HOST:PORT" on standard output. Exit status: 0
 // after SIGTERM or SIGINT, 1 when it cannot work, 2 for a wrong command line.
@@ -80,6 +82,9 @@ func loopback(address string) error {
 
 // run is the command: it returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "demo" {
+		return demo(ctx, args[1:], stdout, stderr)
+	}
 	s, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

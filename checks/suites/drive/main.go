@@ -6,6 +6,7 @@
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
+//	drive demo-server  a reference server and a Runner in the guest, three submissions
 //	drive demo     judges every labelled example solution and compares the verdicts with their labels
 //
 // It is started by the Makefile in the root of the tree.
@@ -32,7 +33,7 @@ func main() {
 // run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 func run(ctx context.Context, args []string, w io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|mutants|bench|demo")
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|mutants|bench|demo|demo-server")
 		return 2
 	}
 	d := &drive{out: w, began: time.Now()}
@@ -58,6 +59,10 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.step("guest, every variant", func() error {
 			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
 		})
+		d.step("1,000 jobs through one Runner", func() error {
+			return d.tests(ctx, "many jobs", "env", "EVALHOST_SOAK_JOBS=1000", "go", "test", "-json", "-count=1", "-timeout", "20m", "-v", "-run", "ManyJobs",
+				"./services/internal/runner")
+		})
 		d.soak = true
 		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
 		d.mutants(ctx, "", nil)
@@ -71,8 +76,10 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.bench(ctx)
 	case "demo":
 		return d.demo(ctx)
+	case "demo-server":
+		return d.demoServer(ctx)
 	default:
-		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, mutants, bench, demo\n", args[0])
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, mutants, bench, demo, demo-server\n", args[0])
 		return 2
 	}
 	return d.close()

@@ -55,6 +55,7 @@ var suites = []suite{
 	{"judge", "services/internal/judge", []string{"systemd"}, nil},
 	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
 	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, nil},
+	{"protocol", "services/runner/suite", []string{"systemd"}, nil},
 }
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
@@ -178,6 +179,7 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 		Dir: guestSuites,
 		Env: append(append(guestEnv(g), d.repetition(variant)...),
 			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
+			"EVALHOST_RUNNER="+path.Join(guestBin, "evalhost-runner"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
 			"EVALHOST_TEST_VARIANT="+variant,
@@ -220,6 +222,8 @@ func (d *drive) binaries(ctx context.Context, dir string) error {
 	static := []string{"CGO_ENABLED=0"}
 	return errors.Join(
 		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost"), "./services/evalhost"),
+		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost-runner"), "./services/runner"),
+		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "refserver"), "./services/refserver"),
 		d.command(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "aj-shim"), "./shim"))
 }
 

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/evalhost/evalhost/services/internal/runner"
+)
+
+var enough = []string{"AJ_Server__BaseUrl=http://127.0.0.1:1/api/v1"}
+
+// ran is how the command ended.
+func ran(t *testing.T, env []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(t.Context(), args, env, &out, &err)
+	return status, out.String(), err.String()
+}
+
+func TestTheCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		env    []string
+		status int
+		says   string
+	}{
+		{[]string{"--check-config"}, enough, 0, "accepted"},
+		{[]string{"--check-config"}, nil, 78, "refused: AJ_Server__BaseUrl"},
+		{[]string{"--check-config"}, append([]string{"AJ_Poll__WaitSeconds=301"}, enough...), 78, `AJ_Poll__WaitSeconds is "301"`},
+		{[]string{"--check-config"}, append([]string{"EVALHOST_NOTHING=1"}, enough...), 78, "EVALHOST_NOTHING"},
+		{[]string{"--print-config"}, enough, 0, "http://127.0.0.1:1/api/v1"},
+		{[]string{"--version"}, nil, 0, "evalhost-runner development"},
+		{[]string{"--help"}, nil, 0, "AJ_Runner__KeyPath"},
+		{[]string{"--nothing"}, enough, 2, "no argument"},
+		{[]string{"--check-config", "more"}, enough, 2, "too many"},
+		{nil, nil, 78, "refused: AJ_Server__BaseUrl"}, // without a word, and nothing is started
+	} {
+		status, stdout, stderr := ran(t, c.env, c.args...)
+		if status != c.status || !strings.Contains(stdout+stderr, c.says) {
+			t.Errorf("%v: status %d, %s%s", c.args, status, stdout, stderr)
+		}
+	}
+}
+
+// A daemon that cannot even begin says why, and a restart may help; one that must not begin is not restarted.
+func TestADaemonThatCannotBeginSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	env := append([]string{"AJ_Runner__KeyPath=" + dir + "/identity.key", "AJ_Cache__Path=" + dir + "/cache", "AJ_Work__Path=" + dir + "/work"}, enough...)
+	status, _, stderr := ran(t, append([]string{"AJ_Runner__TestsAtOnce=1000"}, env...))
+	if status != exitHopeless || !strings.Contains(stderr, "AJ_Runner__TestsAtOnce is 1000") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	status, _, stderr = ran(t, append([]string{"DOCKER_HOST=unix://" + dir + "/nothing.sock"}, env...))
+	if status != exitFailed || !strings.Contains(stderr, "this machine is not fit to judge") || !strings.Contains(stderr, "docker.reachable") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	t.Setenv("WATCHDOG_USEC", "5000000")
+	t.Setenv("WATCHDOG_PID", "")
+	status, _, stderr = ran(t, env)
+	if status != exitHopeless || !strings.Contains(stderr, "WatchdogSec") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestTheExitStatusSaysWhetherARestartHelps(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("anything"), 1},
+		{fmt.Errorf("%w (409)", runner.ErrRevoked), 78},
+		{errors.Join(hopeless{errors.New("lanes")}), 78},
+	} {
+		if got := status(c.err); got != c.want {
+			t.Errorf("%v: status %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestTheServiceManagerIsToldInItsOwnWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	m := manager{slog.New(slog.DiscardHandler)}
+	m.Status("waiting\nREADY=1")
+	m.Alive()
+	m.needs(90 * time.Second)
+	m.ready()
+	m.stopping()
+	for _, want := range []string{
+		"STATUS=waiting READY=1", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=90000000", "READY=1", "STOPPING=1\nSTATUS=stopping",
+	} {
+		buffer := make([]byte, 1024)
+		n, err := socket.Read(buffer)
+		if err != nil || string(buffer[:n]) != want {
+			t.Errorf("%q, %v; want %q", buffer[:n], err, want)
+		}
+	}
+}
+
+func TestTheJournalGetsFields(t *testing.T) {
+	var message string
+	var priority journal.Priority
+	var fields map[string]string
+	h := &journalHandler{level: slog.LevelInfo, send: func(m string, p journal.Priority, f map[string]string) error {
+		message, priority, fields = m, p, f
+		return nil
+	}}
+	log := slog.New(h).With("job", "7", "attempt", 2).WithGroup("run")
+	log.ErrorContext(context.Background(), "it failed", "container", "evalhost_1", "error", errors.New("no\nspace"))
+	if message != "it failed job=7 attempt=2 run.container=evalhost_1 run.error=\"no\\nspace\"" || priority != journal.PriErr {
+		t.Errorf("%q at %d", message, priority)
+	}
+	for key, want := range map[string]string{
+		"JOB": "7", "ATTEMPT": "2", "RUN_CONTAINER": "evalhost_1", "RUN_ERROR": "no\nspace", "EVALHOST_MESSAGE": "it failed",
+		"SYSLOG_IDENTIFIER": "evalhost-runner",
+	} {
+		if fields[key] != want {
+			t.Errorf("%s is %q, want %q", key, fields[key], want)
+		}
+	}
+	if h.Enabled(context.Background(), slog.LevelDebug) || fieldName("message") != "" || fieldName("_pid") != "PID" {
+		t.Error("a debug line is kept, or a name of the journal's own is taken")
+	}
+}
