@@ -129,6 +129,7 @@ func (d *service) begin(ctx context.Context) (lanes []sandbox.Lane, err error) {
 // proved is what the host check gave.
 type proved struct {
 	images     map[string]string
+	versions   judge.Versions
 	unmeasured string
 }
 
@@ -156,7 +157,15 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 	if err != nil {
 		return proved{}, errors.Join(err, d.engine.Close())
 	}
-	return proved{images: images}, nil
+	// The proof that every compiler and interpreter starts, before the Server hears of them.
+	versions, err := judge.ReadEveryVersion(ctx, judge.InSandbox(d.box), d.s.Languages, images)
+	if err != nil {
+		return proved{}, errors.Join(err, d.end())
+	}
+	for _, t := range d.s.Languages.Offered() {
+		d.log.Info("a language is offered", "toolchain", t.ID, "version", versions[t.ID])
+	}
+	return proved{images: images, versions: versions}, nil
 }
 
 // ask runs the host check once.
@@ -200,7 +209,7 @@ func (d *service) runner(p proved) (*runner.Runner, error) {
 		return nil, err
 	}
 	c := runner.MachineConfig{
-		Source: d.client, Packages: packages{d.cache}, Table: d.s.Languages, Rules: rules, Lanes: d.s.Lanes,
+		Source: d.client, Packages: packages{d.cache}, Table: d.s.Languages, Versions: p.versions, Rules: rules, Lanes: d.s.Lanes,
 		WallFactor: d.s.BuildWallFactor, Scratch: filepath.Join(d.s.Scratch, cgroup.Safe(string(d.key.Fingerprint()))),
 		Unmeasured: p.unmeasured, Current: &d.current, Log: d.current.Log(d.log),
 		Check: d.again(p),

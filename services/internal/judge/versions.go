@@ -66,6 +66,23 @@ func ReadVersions(ctx context.Context, box Box, table *langimages.Table, key, im
 	return versions, nil
 }
 
+// ReadEveryVersion is ReadVersions for every image of a table; images holds their ids by key.
+func ReadEveryVersion(ctx context.Context, box Box, table *langimages.Table, images map[string]string) (Versions, error) {
+	all := Versions{}
+	for _, image := range table.Images() {
+		id := images[image.Key]
+		if id == "" {
+			return nil, fmt.Errorf("the image %s was not proved to be the expected one", image.Key)
+		}
+		read, err := ReadVersions(ctx, box, table, image.Key, id)
+		if err != nil {
+			return nil, err
+		}
+		all.Join(read)
+	}
+	return all, nil
+}
+
 // versionsCommand runs the commands one after the other, each of them followed by a NUL in the file.
 func versionsCommand(commands [][]string) []string {
 	script := "mkdir -p /out && exec >/out/" + versionsFile

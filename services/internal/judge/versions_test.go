@@ -45,6 +45,21 @@ func TestTheVersionsOfAnImageAreReadFromItsPrograms(t *testing.T) {
 	}
 }
 
+func TestEveryImageOfATableIsAskedAndMustHaveBeenProved(t *testing.T) {
+	python, err := langimages.Default().Restrict([]string{"python"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := saying(t, "Python 3.13\n\x00")
+	got, err := ReadEveryVersion(t.Context(), f, python, map[string]string{"cpython": "a", "pypy": "b"})
+	if len(got) != 2 || err != nil || len(f.builds) != 2 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := ReadEveryVersion(t.Context(), f, python, map[string]string{"cpython": "a"}); err == nil {
+		t.Errorf("an image that was not proved: %q", got)
+	}
+}
+
 func TestAnImageThatDoesNotSayItsVersionsIsAFailure(t *testing.T) {
 	for name, content := range map[string]string{
 		"nothing": "", "no end": "gcc 1\n", "one of two": "gcc 1\n\x00", "an empty one": "gcc 1\n\x00 \n\x00", "three": "a\x00b\x00c\x00",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -49,6 +50,8 @@ type MachineConfig struct {
 	Packages Packages
 	Box      judge.Box
 	Table    *langimages.Table
+	// Versions are what the compilers and interpreters of the images proved at start call themselves; may be nil.
+	Versions judge.Versions
 	Rules    *policy.Profile
 	// Lanes is how many tests are judged at once.
 	Lanes int
@@ -72,6 +75,7 @@ type MachineConfig struct {
 type Machine struct {
 	c MachineConfig
 
+	first  map[string]string // the images that Versions were read from
 	mu     sync.Mutex
 	images map[string]string
 }
@@ -84,7 +88,7 @@ func NewMachine(c MachineConfig, images map[string]string) *Machine {
 	if c.WallFactor <= 0 {
 		c.WallFactor = 1
 	}
-	return &Machine{c: c, images: images}
+	return &Machine{c: c, first: images, images: images}
 }
 
 // Ready asks the machine again. An image that was loaded anew is taken with its new id.
@@ -178,10 +182,14 @@ func (m *Machine) bench(ctx context.Context, held Package, p *problem.Problem, s
 	m.mu.Lock()
 	images := m.images
 	m.mu.Unlock()
+	versions := m.c.Versions
+	if !maps.Equal(images, m.first) {
+		versions = nil // of images that are not there any more
+	}
 	step(Step{Doing: "preparing the problem", AtMost: m.buildAtMost()})
 	return judge.Open(ctx, judge.Config{
 		Box: patient{m.c.Box, step, Step{Doing: "preparing the problem", AtMost: m.buildAtMost()}}, Table: m.c.Table, Rules: m.c.Rules,
-		Images: images, Kept: held.Program, Lanes: m.c.Lanes, Log: m.c.Log,
+		Images: images, Versions: versions, Kept: held.Program, Lanes: m.c.Lanes, Log: m.c.Log,
 	}, p)
 }
 
