@@ -114,8 +114,6 @@ type attack struct {
 	want    expected
 	// driver: the outcome depends on the cgroup driver, so that it is seen under both in every test.
 	driver bool
-	// log is what the kernel may say about it, besides what it says of any machine.
-	log []string
 }
 
 // limit of a run: processor time in milliseconds, and MiB.
@@ -136,7 +134,6 @@ type build struct {
 	// impatient: it does not end, and is given less time than a real build.
 	impatient bool
 	driver    bool
-	log       []string
 }
 
 // builtExpected is what must come of a build.
