@@ -57,7 +57,15 @@ func (d *drive) mutants(ctx context.Context, where string, names []string) {
 	if where != "unit" {
 		d.guestMutants(ctx, dir, &all)
 	}
-	d.step("mutants, the table", func() error { return d.printMutants(all) })
+	d.step("mutants, the table", func() error {
+		table, err := mutantTable(all)
+		fmt.Fprintf(d.out, "\n%s\n", table)
+		// Only a whole run may say what catches what.
+		if err == nil && where == "" && len(names) == 0 && len(d.broken) == 0 {
+			err = writeTable(securityPage, table)
+		}
+		return err
+	})
 }
 
 // chooseMutants takes the mutations of those names; without names, all of them.
@@ -237,9 +245,17 @@ func last(text string, n int) string {
 	return text
 }
 
-// printMutants prints the table of docs/security.md: every control once, with all tests that noticed.
-func (d *drive) printMutants(all []caught) error {
-	fmt.Fprintf(d.out, "\n| control | without it | noticed by |\n|---|---|---|\n")
+// securityPage holds the table, between two lines of its own.
+const (
+	securityPage = "docs/security.md"
+	tableBegins  = "<!-- mutants: begin. The table between these two lines is written by `make mutants`. -->\n"
+	tableEnds    = "<!-- mutants: end -->\n"
+)
+
+// mutantTable makes the table of docs/security.md: every control once, with all tests that noticed.
+func mutantTable(all []caught) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| control | without it | noticed by |\n|---|---|---|\n")
 	total, survived := 0, 0
 	for _, m := range mutations {
 		var by []string
@@ -256,12 +272,27 @@ func (d *drive) printMutants(all []caught) error {
 		}
 		if len(by) > 0 {
 			total++
-			fmt.Fprintf(d.out, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.control, "mutant."), m.removed, strings.Join(by, ", "))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.control, "mutant."), m.removed, strings.Join(by, ", "))
 		}
 	}
-	fmt.Fprintf(d.out, "\n%d controls switched off at %d tests, %d not noticed\n", total, len(all), survived)
+	fmt.Fprintf(&b, "\n%d controls, each switched off alone and looked for by the tests beside it (%d times in all); not noticed: %d.\n",
+		total, len(all), survived)
 	if total == 0 {
-		return errors.New("no control was switched off")
+		return "", errors.New("no control was switched off")
 	}
-	return nil
+	return b.String(), nil
+}
+
+// writeTable puts the table into a page, in place of the one that is there.
+func writeTable(page, table string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no place for the table of mutants", page)
+	}
+	return os.WriteFile(page, []byte(before+tableBegins+"\n"+table+"\n"+tableEnds+after), 0o644)
 }

@@ -172,3 +172,63 @@ func TestATestThatEndedInAnotherWayHasNoticedNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSecurityPageNamesEveryControlAndWhoNoticesItsLoss(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, securityPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begins := strings.Cut(string(text), tableBegins)
+	table, _, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the table of mutants", securityPage)
+	}
+	for _, m := range mutations {
+		row := ""
+		for line := range strings.Lines(table) {
+			if strings.HasPrefix(line, "| `"+strings.TrimPrefix(m.control, "mutant.")+"` |") {
+				row = line
+			}
+		}
+		if !strings.Contains(row, "`"+m.test+"` (unit)") || strings.Contains(row, "nobody") {
+			t.Errorf("%s says of %s: %q; make mutants writes it anew", securityPage, m.control, row)
+		}
+	}
+}
+
+func TestTheTableIsPutWhereItBelongsAndNothingElseIsTouched(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	for range 2 { // the second time replaces the first
+		if _, err := os.Stat(page); err != nil {
+			if err := os.WriteFile(page, []byte("before\n"+tableBegins+tableEnds+"after\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := mutantTable([]caught{
+			{mutation: mutations[0], where: "unit", test: "TestA"},
+			{mutation: mutations[1], where: "unit", test: "TestB", err: errors.New("it passes")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeTable(page, table); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := os.ReadFile(page)
+		if want := "before\n" + tableBegins + "\n" + table + "\n" + tableEnds + "after\n"; string(got) != want {
+			t.Errorf("the page is %q, want %q", got, want)
+		}
+		if strings.Count(table, "`TestA` (unit)") != 1 || strings.Count(table, "**nobody**") != 1 || !strings.Contains(table, "not noticed: 1") {
+			t.Errorf("the table is %q", table)
+		}
+	}
+	if err := os.WriteFile(page, []byte("no place\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTable(page, "x"); err == nil {
+		t.Error("a page without a place was written to")
+	}
+	if _, err := mutantTable(nil); err == nil {
+		t.Error("nothing switched off made a table")
+	}
+}

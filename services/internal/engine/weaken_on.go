@@ -52,7 +52,7 @@ func weaken(cfg *container.Config, host *container.HostConfig) {
 		mutant.Log:             func() { host.LogConfig = container.LogConfig{} },
 		mutant.TmpNoExec: func() {
 			for path := range host.Tmpfs {
-				host.Tmpfs[path] = "rw"
+				host.Tmpfs[path] = "rw,exec" // without the word Docker adds noexec of itself
 			}
 		},
 		mutant.Healthcheck: func() { cfg.Healthcheck = nil },

@@ -99,7 +99,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		headers []tar.Header
 		says    string
 	}{
-		"C53 C56 a symbolic link":         {[]tar.Header{{Name: "program", Typeflag: tar.TypeSymlink, Linkname: "/etc/shadow"}}, "no regular file"},
+		"C53 C56 a symbolic link":     {[]tar.Header{{Name: "program", Typeflag: tar.TypeSymlink, Linkname: "/etc/shadow"}}, "no regular file"},
 		"C56 a link to a device":      {[]tar.Header{{Name: "program", Typeflag: tar.TypeSymlink, Linkname: "/dev/urandom"}}, "no regular file"},
 		"a hard link":                 {[]tar.Header{{Name: "program", Typeflag: tar.TypeLink, Linkname: "/etc/shadow"}}, "no regular file"},
 		"a directory":                 {[]tar.Header{{Name: "program/", Typeflag: tar.TypeDir}}, "no regular file"},
