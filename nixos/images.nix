@@ -48,7 +48,9 @@ in
     systemd.services.evalhost-images = {
       description = "Load the language images and compare them with what was built";
       # Fails closed: the daemon that judges requires this unit, and does not start when an image is another.
-      requires = [ "docker.service" ];
+      # Docker is not required: that would stop the daemon with every restart of Docker, and it outlives those. Without
+      # Docker nothing can be loaded, which fails as well.
+      wants = [ "docker.service" ];
       after = [ "docker.service" ];
       before = [ "evalhost-runner.service" ];
       requiredBy = [ "evalhost-runner.service" ];
@@ -71,6 +73,10 @@ in
         NoNewPrivileges = true;
         RestrictAddressFamilies = [ "AF_UNIX" ];
         TimeoutStartSec = "10min";
+        # A Docker that comes late must not leave the host dead. What did not start because of this unit starts after it.
+        Restart = "on-failure";
+        RestartSec = "30s";
+        ExecStartPost = "-${config.systemd.package}/bin/systemctl --no-block start evalhost-runner.service";
       };
     };
   };

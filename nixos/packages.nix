@@ -28,8 +28,9 @@ let
       (fileset.maybeMissing ../checks/suites)
       # What the module writes, which the daemon's settings are held against.
       ../checks/nix/testdata
-      # The one page that is held against the sources.
+      # What is held against the sources: the page for whoever is on call, and the figures it shows.
       (fileset.maybeMissing ../docs/operator.md)
+      (fileset.maybeMissing ../docs/grafana)
     ];
   };
 

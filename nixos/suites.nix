@@ -14,6 +14,10 @@ let
       directory = "checks/suites/adversarial";
       drivers = both;
     };
+    judge = {
+      directory = "services/internal/judge";
+      drivers = systemd;
+    };
     judging = {
       directory = "checks/suites/judging";
       drivers = systemd;

@@ -305,11 +305,12 @@ func TestEveryOutputEvaluates(t *testing.T) {
 	dir := copyTree(t)
 	for attribute, atLeast := range map[string][]string{
 		"packages.x86_64-linux": {
-			"evalhost", "shim", "refserver", "suites", "option-reference", "image-gcc", "image-clang", "image-cpython", "image-pypy", "image-manifest", "host-image", "iso", "default",
+			"evalhost", "shim", "runner", "refserver", "suites", "option-reference", "image-gcc", "image-clang", "image-cpython", "image-pypy", "image-manifest", "host-image", "iso", "default",
 		},
 		"checks.x86_64-linux": {
 			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes-1", "vm-lanes-2",
 			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-iso-bios", "vm-iso-uefi",
+			"vm-end-to-end", "vm-end-to-end-lanes-2",
 			"formatted", "option-reference", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
 		},
 		"devShells.x86_64-linux": {"default"},
