@@ -29,17 +29,18 @@ in
   testScript = ''
     judge.wait_for_unit("evalhost-images.service")
     judge.succeed("evalhost check")
+    # The suites have Runners of their own, and two never share a processor.
+    judge.execute("systemctl stop evalhost-runner.service")
     ${lib.concatStrings (lib.mapAttrsToList load images)}
     # What is mounted into containers must be on a file system of the host's own, not on the shared store.
     judge.succeed("mkdir -p /opt/evalhost/bin && cp -r ${programs.suites}/* /opt/evalhost/")
     judge.succeed("cp ${lib.getExe programs.evalhost} ${lib.getExe programs.shim} /opt/evalhost/bin/")
-    ${lib.optionalString (programs ? runner && programs ? refserver) ''
-      judge.succeed("cp ${lib.getExe programs.runner} ${lib.getExe programs.refserver} /opt/evalhost/bin/")
-    ''}
+    judge.succeed("cp ${lib.getExe programs.runner} ${lib.getExe programs.refserver} /opt/evalhost/bin/")
     # The machine is there to be ruined, and is gone afterwards.
     status, output = judge.execute(
         "cd /opt/evalhost/suites && EVALHOST_DESTRUCTIVE_HERE=1 EVALHOST_TEST_EVERYTHING=1"
-        + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim"
+        + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_RUNNER=/opt/evalhost/bin/evalhost-runner"
+        + " EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim"
         + " EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/${suite} EVALHOST_TEST_VARIANT=${cgroupDriver}"
         + " ./${suite}.test -test.v -test.timeout=40m"
         + " -test.run=\"^($(paste -s -d '|' ${suite}.tests))$\" 2>&1",

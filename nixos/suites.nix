@@ -22,6 +22,10 @@ let
       directory = "checks/suites/judging";
       drivers = systemd;
     };
+    protocol = {
+      directory = "services/runner/suite";
+      drivers = systemd;
+    };
     sandbox = {
       directory = "services/internal/sandbox";
       drivers = both;
