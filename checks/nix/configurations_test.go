@@ -67,7 +67,7 @@ const look = `configurations: builtins.mapAttrs (name: host: let c = host.config
   Warnings = c.warnings;
 }) configurations`
 
-var storeHash = regexp.MustCompile(`/[^ "]*/store/[0-9a-z]{32}-`)
+var storeHash = regexp.MustCompile(`/[^\s"]*/store/[0-9a-z]{32}-`)
 
 // golden compares a text with a file of testdata. Where things lie in the store depends on everything; that is left out.
 func golden(t *testing.T, name, got string) {
