@@ -28,6 +28,9 @@ import (
 // demoPatience bounds one job of the demo, on an emulated machine too.
 const demoPatience = 10 * time.Minute
 
+// demoHomes is where the demo's Runner keeps its key and its packages. Containers mount from there.
+var demoHomes = "/var/lib/evalhost"
+
 // demo shows a Server and a Runner at work: it starts both, publishes a package, hands in the sources, and prints what
 // comes back. The Runner takes its settings from this process's environment, beside those of the demo.
 //
@@ -62,19 +65,18 @@ func play(ctx context.Context, runner, problem string, sources []string, stdout,
 		return err
 	}
 	web := &http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
 	swept, served := make(chan struct{}), make(chan error, 1)
 	go func() { defer close(swept); server.Run(ctx) }()
 	go func() { served <- web.Serve(listener) }()
 	defer func() {
-		cancel()
+		cancel(nil)
 		_ = web.Close()
 		<-served
 		<-swept
 	}()
 	fmt.Fprintf(stdout, "A reference server listens on http://%s; nobody else can reach it.\n", listener.Addr())
-	stop, err := startRunner(ctx, runner, "http://"+listener.Addr().String()+refserver.Prefix, stderr)
+	stop, err := startRunner(runner, "http://"+listener.Addr().String()+refserver.Prefix, stderr, cancel)
 	if err != nil {
 		return err
 	}
@@ -109,9 +111,9 @@ func play(ctx context.Context, runner, problem string, sources []string, stdout,
 	return errors.Join(table.Flush(), errors.Join(missing...))
 }
 
-// startRunner starts a Runner in a home of its own; stop asks it to end and waits.
-func startRunner(ctx context.Context, runner, base string, stderr io.Writer) (stop func() error, err error) {
-	home, err := os.MkdirTemp("/var/lib/evalhost", "demo-")
+// startRunner starts a Runner in a home of its own; stop asks it to end and waits. A Runner that ends by itself ends the demo.
+func startRunner(runner, base string, stderr io.Writer, over context.CancelCauseFunc) (stop func() error, err error) {
+	home, err := os.MkdirTemp(demoHomes, "demo-")
 	if err != nil {
 		return nil, fmt.Errorf("make a home for the Runner: %w", err)
 	}
@@ -125,7 +127,11 @@ func startRunner(ctx context.Context, runner, base string, stderr io.Writer) (st
 		return nil, errors.Join(fmt.Errorf("start the Runner: %w", err), os.RemoveAll(home))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() {
+		err := cmd.Wait()
+		over(fmt.Errorf("the Runner has ended (%s)", cmd.ProcessState))
+		ended <- err
+	}()
 	return func() error {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		var err error
@@ -139,7 +145,7 @@ func startRunner(ctx context.Context, runner, base string, stderr io.Writer) (st
 			err = fmt.Errorf("the Runner: %w", err)
 		}
 		return errors.Join(err, os.RemoveAll(home))
-	}, ctx.Err()
+	}, nil
 }
 
 // approve waits for the Runner to register and lets it in, as an administrator would.

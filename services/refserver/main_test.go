@@ -132,3 +132,23 @@ func TestAHeldCallDoesNotKeepItFromStopping(t *testing.T) {
 	}
 	<-held
 }
+
+// A demo whose Runner does not come up says so at once, and a demo without all it needs says what it needs.
+func TestADemoWithoutARunnerSaysSo(t *testing.T) {
+	demoHomes = t.TempDir()
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"demo", "/bin/false"}, 2, "usage"},
+		{[]string{"demo", "/bin/false", "../../examples/sum", "x.c"}, 1, "the Runner has ended (exit status 1)"},
+		{[]string{"demo", "/nothing", "../../examples/sum", "x.c"}, 1, "start the Runner"},
+		{[]string{"demo", "/bin/true", "/nothing", "x.c"}, 1, "pack /nothing"},
+	} {
+		var out, err bytes.Buffer
+		if status := run(t.Context(), c.args, &out, &err); status != c.status || !strings.Contains(err.String(), c.says) {
+			t.Errorf("%v: status %d: %s", c.args, status, err.String())
+		}
+	}
+}
