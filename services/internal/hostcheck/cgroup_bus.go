@@ -6,7 +6,7 @@ var cgroupBus = requirement{
 	id:    "cgroup.bus",
 	asked: "the service manager can be reached",
 	why:   "under the systemd driver every run gets a slice of its own, and only the service manager can make it",
-	needs: "cgroup.driver",
+	needs: []string{"cgroup.driver"},
 	look: func(ctx context.Context, m *Machine) finding {
 		if m.docker.CgroupDriver != "systemd" {
 			return absent("Docker uses the driver " + m.docker.CgroupDriver)

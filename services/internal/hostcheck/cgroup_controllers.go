@@ -14,7 +14,7 @@ var cgroupControllers = requirement{
 	id:    "cgroup.controllers",
 	asked: "the controllers cpu, cpuset, memory and pids, handed down to children",
 	why:   "a missing controller raises no error: its limit is simply not applied",
-	needs: "cgroup.unified",
+	needs: []string{"cgroup.unified"},
 	look: func(_ context.Context, m *Machine) finding {
 		for _, file := range []struct{ name, cure string }{
 			{"cgroup.controllers", "take cgroup_disable= off the kernel command line, and see that the kernel is built with "},

@@ -6,7 +6,7 @@ var cgroupProbe = requirement{
 	id:    "cgroup.probe",
 	asked: "a cgroup can be made, limited, read and removed",
 	why:   "a time limit is processor time read from a cgroup of the run's own",
-	needs: "cgroup.bus",
+	needs: []string{"cgroup.controllers", "cgroup.bus"},
 	look: func(ctx context.Context, m *Machine) finding {
 		if err := m.Probe(ctx, m.docker.CgroupDriver); err != nil {
 			return failed(err.Error(), "run as root with "+m.CgroupRoot+" writable; in a container: "+

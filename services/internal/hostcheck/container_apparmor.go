@@ -11,7 +11,7 @@ var containerAppArmor = requirement{
 	id:    "container.apparmor",
 	asked: "AppArmor's profile docker-default, where the kernel has AppArmor",
 	why:   "it is a second wall behind the others: it refuses mounting and most of /proc and /sys even if a capability were left",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		label := strings.Join(m.inside["apparmor"], " ")
 		has := slices.ContainsFunc(m.docker.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=apparmor") })

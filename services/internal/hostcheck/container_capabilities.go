@@ -9,7 +9,7 @@ var containerCapabilities = requirement{
 	id:    "container.capabilities",
 	asked: "no capability, and none that could be regained",
 	why:   "the bounding set is what a program that becomes root would get",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		const none = "0000000000000000"
 		sets := []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}

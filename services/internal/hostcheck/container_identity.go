@@ -9,7 +9,7 @@ var containerIdentity = requirement{
 	id:    "container.identity",
 	asked: "everything but the shim runs as 65534, a user of nothing",
 	why:   "a program that is somebody could read and write what is somebody's",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		const id = "65534 65534 65534 65534"
 		wrong := m.inside.wants(map[string]string{"Uid": id, "Gid": id}, "Uid", "Gid")

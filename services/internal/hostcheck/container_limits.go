@@ -14,7 +14,7 @@ var containerLimits = requirement{
 	id:    "container.limits",
 	asked: "memory, swap, processes, processor and files are limited to what was asked for",
 	why:   "a limit that is not applied is not an error to the daemon, and a program could take the whole machine",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		want := []struct{ file, value string }{
 			{"memory.max", strconv.FormatInt(int64(sandbox.ProbeMemory), 10)},

@@ -10,7 +10,7 @@ var containerNetwork = requirement{
 	id:    "container.network",
 	asked: "no network but the loopback, and no route",
 	why:   "a submission with a network can ask for the answer, and attack what is near",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		var wrong []string
 		// Both tables of links and IPv4 routes begin with headings, the first with two lines of them.

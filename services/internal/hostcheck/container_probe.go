@@ -17,7 +17,7 @@ var containerProbe = requirement{
 	id:     "container.probe",
 	asked:  "a container is made, started, read and removed as every run's is",
 	why:    "what really holds inside can only be seen from inside; an error here is one that every run would have",
-	needs:  "cgroup.probe",
+	needs:  []string{"cgroup.probe"},
 	within: containerLook,
 	look: func(ctx context.Context, m *Machine) finding {
 		if m.proved == "" {

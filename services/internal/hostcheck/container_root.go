@@ -10,7 +10,7 @@ var containerRoot = requirement{
 	id:    "container.root",
 	asked: "a root file system that nobody can write to",
 	why:   "what one run leaves on a disk another one finds, and a disk can be filled",
-	needs: "container.probe",
+	needs: []string{"container.probe"},
 	look: func(_ context.Context, m *Machine) finding {
 		var wrong []string
 		found := false

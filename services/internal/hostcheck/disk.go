@@ -17,7 +17,7 @@ var disk = requirement{
 	id:    "disk",
 	asked: "at least " + diskEasy.String() + " free for scratch",
 	why:   "a disk that fills up while judging fails the job: no verdict can be given",
-	needs: "scratch",
+	needs: []string{"scratch"},
 	look: func(_ context.Context, m *Machine) finding {
 		return m.space(m.Scratch, "free space there, or set EVALHOST_SCRATCH to a larger file system")
 	},

@@ -9,7 +9,7 @@ var dockerIdentity = requirement{
 	id:    "docker.identity",
 	asked: "a daemon that runs as root and does not remap users",
 	why:   "under remapped users the container's root cannot execute the shim, and cannot place a program in its cgroup",
-	needs: "docker.reachable",
+	needs: []string{"docker.reachable"},
 	look: func(_ context.Context, m *Machine) finding {
 		for _, option := range m.docker.SecurityOptions {
 			switch name, _, _ := strings.Cut(strings.TrimPrefix(option, "name="), ","); name {

@@ -9,7 +9,7 @@ var dockerSeccomp = requirement{
 	id:    "docker.seccomp",
 	asked: "Docker's own seccomp profile",
 	why:   "it closes the calls into the kernel that a submission could attack the machine with",
-	needs: "docker.reachable",
+	needs: []string{"docker.reachable"},
 	look: func(_ context.Context, m *Machine) finding {
 		cure := `take "seccomp-profile" out of /etc/docker/daemon.json, and see that the kernel has CONFIG_SECCOMP_FILTER`
 		for _, option := range m.docker.SecurityOptions {

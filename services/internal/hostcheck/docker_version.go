@@ -12,7 +12,7 @@ var dockerVersion = requirement{
 	id:    "docker.version",
 	asked: fmt.Sprintf("Docker %d.%d or newer", dockerMajor, dockerMinor),
 	why:   "older daemons do not know cgroup version 2",
-	needs: "docker.reachable",
+	needs: []string{"docker.reachable"},
 	look: func(_ context.Context, m *Machine) finding {
 		version := m.docker.ServerVersion
 		numbers := releaseNumber.FindStringSubmatch(version)

@@ -81,8 +81,9 @@ func absent(found string) finding        { return finding{NotApplicable, found, 
 // requirement is the one contract: what is asked, why, and how to look.
 type requirement struct {
 	id, asked, why string
-	// needs names an earlier requirement without which this one cannot be answered; empty for none.
-	needs string
+	// needs names earlier requirements: without one of them this one cannot be answered, or its answer would be a symptom with a
+	// cure that mends nothing.
+	needs []string
 	// within is how long the look may take; perRequirement where it is zero.
 	within time.Duration
 	look   func(context.Context, *Machine) finding
@@ -157,10 +158,12 @@ func Run(ctx context.Context, m *Machine) Report {
 // ask answers one requirement within its time. The values of unmet name the first cause of what is not met.
 func ask(ctx context.Context, m *Machine, req requirement, unmet map[string]string) Result {
 	result := Result{ID: req.id, Asked: req.asked, Why: req.why}
-	if cause := unmet[req.needs]; cause != "" {
-		result.Status, result.Because = Failed, cause
-		result.Found = "not asked, because " + cause + " is not met"
-		return result
+	for _, need := range req.needs {
+		if cause := unmet[need]; cause != "" {
+			result.Status, result.Because = Failed, cause
+			result.Found = "not asked, because " + cause + " is not met"
+			return result
+		}
 	}
 	within := perRequirement
 	if req.within > 0 {

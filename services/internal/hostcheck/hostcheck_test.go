@@ -281,6 +281,32 @@ func image(differences []string, err error) func(*testing.T, *Machine) {
 	}
 }
 
+// What was seen on real broken hosts: the daemon on cgroup version 1 says so as well, and a cgroup cannot be limited where the
+// controller is missing. Each has a cure of its own, and neither mends anything.
+func TestASymptomIsNoCauseBesideItsCause(t *testing.T) {
+	for _, c := range []struct {
+		cause   string
+		damage  func(*testing.T, *Machine)
+		symptom string
+	}{
+		{"cgroup.controllers", changed("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n"), "cgroup.probe"},
+		{"cgroup.unified", changed(mountinfo, "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"), "cgroup.driver"},
+	} {
+		m := goodMachine(t)
+		c.damage(t, m)
+		m.Probe = func(context.Context, string) error { return errors.New("permission denied") }
+		docker(func(d *Docker) { d.CgroupVersion = "1" })(t, m)
+		for _, r := range Run(t.Context(), m).Requirements {
+			switch {
+			case r.ID == c.symptom && r.Because != c.cause:
+				t.Errorf("%s is not met because of %q, want %q: %+v", r.ID, r.Because, c.cause, r)
+			case c.cause == "cgroup.unified" && r.Status == Failed && r.Because == "" && r.ID != c.cause:
+				t.Errorf("a second cause: %+v", r)
+			}
+		}
+	}
+}
+
 func TestEveryRequirementHasAFailingRowOrOnlyWarns(t *testing.T) {
 	// The table above is the proof for each; this one keeps the identifiers and the texts whole.
 	seen := map[string]bool{}
@@ -288,8 +314,10 @@ func TestEveryRequirementHasAFailingRowOrOnlyWarns(t *testing.T) {
 		if seen[req.id] {
 			t.Errorf("two requirements are called %s", req.id)
 		}
-		if req.needs != "" && !seen[req.needs] {
-			t.Errorf("%s needs %s, which does not come before it", req.id, req.needs)
+		for _, need := range req.needs {
+			if !seen[need] {
+				t.Errorf("%s needs %s, which does not come before it", req.id, need)
+			}
 		}
 		seen[req.id] = true
 		if req.asked == "" || req.why == "" || req.look == nil {

@@ -30,7 +30,7 @@ func imageRequirements(m *Machine, proved map[string]string) []requirement {
 			id:    "image." + image.Key,
 			asked: "the image " + image.Ref + " as it was built",
 			why:   "in any other image the same source could get another verdict",
-			needs: "docker.reachable",
+			needs: []string{"docker.reachable"},
 			look: func(ctx context.Context, m *Machine) finding {
 				id, differences, err := image.Look(ctx)
 				cure := "load the image that belongs to the manifest: docker load -i <image>.tar"
