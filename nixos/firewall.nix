@@ -61,7 +61,7 @@ let
       pkgs.getent
       pkgs.nftables
     ];
-    text = builtins.readFile ./firewall-refresh.sh;
+    text = builtins.readFile ./host/firewall-refresh.sh;
   };
   # What names mean on this host: the addresses that are let out to, and no others.
   hosts = "/run/evalhost-egress/hosts";
@@ -102,8 +102,8 @@ in
             ))
             (lib.concatMapStrings (entry: "${element entry}\n") fixed)
           ]
-          (builtins.readFile ./firewall.nft.in);
-      defaultText = lib.literalMD "`firewall.nft.in` with what is fixed filled in";
+          (builtins.readFile ./host/firewall.nft.in);
+      defaultText = lib.literalMD "`host/firewall.nft.in` with what is fixed filled in";
       example = "table inet evalhost { }";
       description = "The rules as they are loaded. For reading.";
     };

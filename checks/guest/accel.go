@@ -77,6 +77,10 @@ func probeKVM(ctx context.Context, b *built) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.kill()) }()
+	// So that it can be ended when this process is killed in the middle.
+	if err := (record{Name: filepath.Base(dir), Variant: variant.Name, QEMU: p, Accel: "kvm", Key: b.key, Started: time.Now()}).write(dir); err != nil {
+		return err
+	}
 	deadline := time.After(kvmProbe)
 	for {
 		if info, err := os.Stat(filepath.Join(dir, "console.log")); err == nil && info.Size() > 0 {

@@ -3,7 +3,6 @@ package guest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,24 +16,6 @@ import (
 	"time"
 )
 
-// The distribution's releases: the guest's own, and the one that still has Docker 20.10.
-const (
-	suite    = "trixie"
-	oldSuite = "bookworm"
-)
-
-// Packages of the trees the build unpacks. The QEMU tree also carries the Docker that fills the guest's image store.
-var (
-	qemuPackages = []string{
-		"qemu-system-x86", "qemu-utils", "seabios", "ipxe-qemu", "docker.io", "docker-cli", "containerd", "runc", "busybox-static",
-	}
-	basePackages = []string{
-		"systemd", "systemd-sysv", "dbus", "udev", "docker.io", "docker-cli", "containerd", "runc", "crun", "apparmor", "nftables",
-		"linux-image-cloud-amd64", "iproute2", "procps", "psmisc", "kmod", "util-linux", "mount", "passwd", "e2fsprogs", "busybox-static",
-	}
-	oldPackages = []string{"docker.io", "containerd", "runc"}
-)
-
 // built is where the results of a build are.
 type built struct {
 	root  string // of the project's tree
@@ -44,67 +25,74 @@ type built struct {
 	key   string // of the disk and of QEMU together
 }
 
+// The Go files of this package that decide what a stage's result is, by what they make. All others run the result or the
+// build itself; a test knows every file of this package by name.
+var (
+	treeSources  = []string{"command.go", "trees.go"}
+	imageSources = []string{"command.go", "images.go"}
+	testSources  = []string{"images.go", "testimages.go"}
+	storeSources = []string{"command.go", "store.go", "trees.go"}
+	diskSources  = []string{"command.go", "disk.go", "initrd.go"}
+)
+
+// How long a stage may take: several times what it takes two cores that have other work as well.
+const (
+	treeLimit  = 25 * time.Minute // downloads packages
+	storeLimit = 15 * time.Minute
+	diskLimit  = 10 * time.Minute
+)
+
 // plan works out the stages and their keys from the tree's state.
 func plan(root, cache string) (*built, []*stage, error) {
-	key := func(name string, needs []*stage, add func(*keyHash)) (string, error) {
+	var firstErr error
+	add := func(s *stage, sources []string, inputs func(*keyHash)) *stage {
 		var k keyHash
-		k.value("stage", name)
-		for _, need := range needs {
+		k.value("stage", s.name)
+		for _, need := range s.needs {
 			k.value("needs "+need.name, need.key)
 		}
-		add(&k)
-		return k.sum()
+		for _, source := range sources {
+			k.files(root, "checks/guest/"+source)
+		}
+		inputs(&k)
+		var err error
+		if s.key, err = k.sum(); err != nil && firstErr == nil {
+			firstErr = err
+		}
+		return s
 	}
-	var err error
-	qemu := &stage{name: "qemu"}
-	if qemu.key, err = key("qemu", nil, func(k *keyHash) {
-		k.value("packages", strings.Join(qemuPackages, " "))
-		k.files(root, "checks/guest/build/tree.sh")
-	}); err != nil {
-		return nil, nil, err
-	}
-	qemu.make = func(ctx context.Context, dir string) error {
-		return script(ctx, root, "checks/guest/build/tree.sh", suite, filepath.Join(dir, "root"), strings.Join(qemuPackages, ","))
-	}
-	base := &stage{name: "base"}
-	if base.key, err = key("base", nil, func(k *keyHash) {
-		k.value("packages", strings.Join(basePackages, " "))
-		k.files(root, "checks/guest/build/base.sh")
-	}); err != nil {
-		return nil, nil, err
-	}
-	base.make = func(ctx context.Context, dir string) error {
-		return script(ctx, root, "checks/guest/build/base.sh", suite, filepath.Join(dir, "root"), strings.Join(basePackages, ","))
-	}
-	images, err := imageStages(root, qemu, key)
+	qemu := add(&stage{name: "qemu", limit: treeLimit, make: func(ctx context.Context, dir string) error {
+		return makeQEMUTree(ctx, root, dir)
+	}}, treeSources, func(k *keyHash) { k.files(root, "checks/guest/build/tree.sh") })
+	base := add(&stage{name: "base", limit: treeLimit, make: func(ctx context.Context, dir string) error {
+		return makeBaseTree(ctx, root, dir)
+	}}, treeSources, func(k *keyHash) { k.files(root, "checks/guest/build/base.sh") })
+	images, err := imageStages(root, qemu, add)
 	if err != nil {
 		return nil, nil, err
 	}
-	store := &stage{name: "store", needs: append([]*stage{qemu}, images...)}
-	if store.key, err = key("store", store.needs, func(k *keyHash) {
-		k.files(root, "checks/guest/build/import.sh")
-	}); err != nil {
-		return nil, nil, err
-	}
-	store.make = func(ctx context.Context, dir string) error { return makeStore(ctx, root, dir, qemu, images) }
-	tests := images[len(images)-1]
-	old := &stage{name: "docker20", needs: []*stage{tests}}
-	if old.key, err = key("docker20", old.needs, func(k *keyHash) {
-		k.value("packages", strings.Join(oldPackages, " "))
+	store := add(&stage{
+		name: "store", limit: storeLimit, needs: append([]*stage{qemu}, images...),
+		make: func(ctx context.Context, dir string) error { return makeStore(ctx, root, dir, qemu, images) },
+	}, storeSources, func(k *keyHash) { k.files(root, "checks/guest/build/import.sh", "langimages/manifest.go") })
+	// The oldest Docker judges too, in the language whose image is smallest.
+	few := slices.DeleteFunc(slices.Clone(images), func(s *stage) bool { return s.name != "image-tests" && s.name != "image-cpython" })
+	old := add(&stage{
+		name: "docker20", limit: treeLimit, needs: few,
+		make: func(ctx context.Context, dir string) error { return makeOldDocker(ctx, root, dir, few) },
+	}, storeSources, func(k *keyHash) {
 		k.files(root, "checks/guest/build/tree.sh", "checks/guest/build/docker20.sh", "checks/guest/build/import.sh")
-	}); err != nil {
-		return nil, nil, err
-	}
-	old.make = func(ctx context.Context, dir string) error { return makeOldDocker(ctx, root, dir, tests) }
-	disk := &stage{name: "disk", needs: []*stage{base, store, old}}
-	if disk.key, err = key("disk", disk.needs, func(k *keyHash) {
+	})
+	disk := add(&stage{
+		name: "disk", limit: diskLimit, needs: []*stage{base, store, old},
+		make: func(ctx context.Context, dir string) error { return makeDisk(ctx, root, dir, base, store, old) },
+	}, diskSources, func(k *keyHash) {
 		k.value("go", runtime.Version())
-		k.value("layout", diskLayout)
-		k.files(root, "nixos/host", "checks/guest/files", "checks/guest/agent", "checks/guest/wire")
-	}); err != nil {
-		return nil, nil, err
+		k.files(root, "nixos/host", "checks/guest/files", "checks/guest/agent", "checks/guest/wire", "go.mod", "go.sum")
+	})
+	if firstErr != nil {
+		return nil, nil, firstErr
 	}
-	disk.make = func(ctx context.Context, dir string) error { return makeDisk(ctx, root, dir, base, store, old) }
 	// In this order when there is a choice: what takes longest first.
 	stages := slices.Concat([]*stage{base, qemu}, images, []*stage{old, store, disk})
 	if err := place(cache, stages); err != nil {
@@ -119,7 +107,7 @@ func plan(root, cache string) (*built, []*stage, error) {
 var imageOrder = map[string]int{"clang": 1, "gcc": 2, "pypy": 3, "cpython": 4}
 
 // imageStages are the language images, those that take longest first, and the two images for tests, last.
-func imageStages(root string, qemu *stage, key func(string, []*stage, func(*keyHash)) (string, error)) ([]*stage, error) {
+func imageStages(root string, qemu *stage, add func(*stage, []string, func(*keyHash)) *stage) ([]*stage, error) {
 	spec, err := readDebianImages(root)
 	if err != nil {
 		return nil, err
@@ -131,64 +119,35 @@ func imageStages(root string, qemu *stage, key func(string, []*stage, func(*keyH
 	for _, name := range order {
 		image := spec.Images[name]
 		packages := slices.Concat(spec.Common, image.Packages)
-		s := &stage{name: "image-" + name}
-		if s.key, err = key(s.name, nil, func(k *keyHash) {
+		stages = append(stages, add(&stage{
+			name: "image-" + name, limit: treeLimit,
+			make: func(ctx context.Context, dir string) error {
+				return makeLanguageImage(ctx, root, dir, name, spec.Suite, packages, image)
+			},
+		}, imageSources, func(k *keyHash) {
 			k.value("suite", spec.Suite)
 			k.value("packages", strings.Join(packages, " "))
 			k.value("versions", strings.Join(image.Versions, " "))
 			k.value("env", strings.Join(image.Env, "\n"))
-			k.value("layout", imageLayout)
-			k.files(root, "langimages/build/rootfs.sh")
-		}); err != nil {
-			return nil, err
-		}
-		s.make = func(ctx context.Context, dir string) error {
-			layer := filepath.Join(dir, "layer.tar")
-			if err := script(ctx, root, "langimages/build/rootfs.sh", spec.Suite, layer,
-				strings.Join(packages, " "), strings.Join(image.Versions, " ")); err != nil {
-				return err
-			}
-			return finishImage(dir, name, layer, "evalhost/lang-"+name+":local", languageConfig(image))
-		}
-		stages = append(stages, s)
+			k.files(root, "langimages/build/rootfs.sh", "langimages/manifest.go")
+		}))
 	}
-	tests := &stage{name: "image-tests", needs: []*stage{qemu}}
-	if tests.key, err = key(tests.name, tests.needs, func(k *keyHash) {
-		k.value("layout", imageLayout)
-		k.files(root, "checks/guest/testimages.go")
-	}); err != nil {
-		return nil, err
-	}
-	tests.make = func(_ context.Context, dir string) error { return makeTestImages(filepath.Join(qemu.dir, "root"), dir) }
-	return append(stages, tests), nil
-}
-
-// finishImage turns a layer into an archive to load, and notes what the image must look like.
-func finishImage(dir, name, layer, reference string, config imageConfig) error {
-	image, err := writeImage(filepath.Join(dir, name+".tar"), layer, reference, config)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(layer); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(image, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, name+".json"), data, 0o644)
-}
-
-func script(ctx context.Context, root, path string, args ...string) error {
-	_, err := command{args: append([]string{"sh", filepath.Join(root, path)}, args...)}.run(ctx)
-	return err
+	return append(stages, add(&stage{
+		name: "image-tests", limit: storeLimit, needs: []*stage{qemu},
+		make: func(_ context.Context, dir string) error { return makeTestImages(filepath.Join(qemu.dir, "root"), dir) },
+	}, testSources, func(k *keyHash) { k.files(root, "langimages/manifest.go") })), nil
 }
 
 // tools are the programs of the building machine, by the package that brings them.
 var tools = map[string]string{"mmdebstrap": "mmdebstrap", "mkfs.ext4": "e2fsprogs", "tar": "tar", "xz": "xz-utils"}
 
+// toolsLimit bounds the installation of what the building machine lacks.
+const toolsLimit = 10 * time.Minute
+
 // needTools installs what the building machine lacks.
 func needTools(ctx context.Context, log io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, toolsLimit, fmt.Errorf("installing packages took longer than %v", toolsLimit))
+	defer cancel()
 	if os.Geteuid() != 0 {
 		return errors.New("the guest is built as root: its file system has owners, and its images are loaded by a Docker daemon")
 	}
@@ -214,48 +173,55 @@ func needTools(ctx context.Context, log io.Writer) error {
 	return err
 }
 
-// Build makes the guest's disk unless it is there already, and says where the time went. It is safe to call from several
-// processes: one builds, the others wait.
-func Build(ctx context.Context, log io.Writer) error {
-	_, err := build(ctx, log)
-	return err
+// Made is one result that a build had to make.
+type Made struct {
+	Stage string
+	Took  time.Duration
 }
 
-func build(ctx context.Context, log io.Writer) (*built, error) {
+// Build makes the guest's disk unless it is there already, and says where the time went: two stages are made at a time. It is
+// safe to call from several processes: one builds, the others wait.
+func Build(ctx context.Context, log io.Writer) ([]Made, error) {
+	_, made, err := build(ctx, log)
+	return made, err
+}
+
+func build(ctx context.Context, log io.Writer) (*built, []Made, error) {
 	root, err := treeRoot()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cache, err := Cache()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, stages, err := plan(root, cache)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if exists(b.disk) && exists(b.qemu) {
 		now := time.Now()
 		_ = os.Chtimes(b.disk, now, now)
-		return b, nil
+		return b, nil, nil
 	}
 	unlock, err := lock(ctx, filepath.Join(cache, "build.lock"), func() {
 		fmt.Fprintln(log, "guest build: waiting for another build to finish")
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unlock()
 	if err := needTools(ctx, log); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Whatever an interrupted build left: nobody else builds while the lock is held.
 	if err := os.RemoveAll(filepath.Join(cache, "tmp")); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.Mkdir(filepath.Join(cache, "tmp"), 0o755); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fmt.Fprintf(log, "guest build: into %s\n", cache)
-	return b, makeAll(ctx, cache, stages, log)
+	made, err := makeAll(ctx, cache, stages, log)
+	return b, made, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -62,14 +63,20 @@ func (c command) run(ctx context.Context) (string, error) {
 	err := cmd.Wait()
 	close(ended)
 	<-watcher
+	said := strings.TrimSpace(lastBytes(stdout.String()+stderr.String(), 3000))
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return "", fmt.Errorf("%s: %w; it had said:\n%s", strings.Join(c.args, " "), context.Cause(ctx), said)
 	}
 	if err != nil {
-		said := strings.TrimSpace(lastBytes(stdout.String()+stderr.String(), 3000))
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(c.args, " "), err, said)
 	}
 	return stdout.String(), nil
+}
+
+// script runs a shell script of the tree.
+func script(ctx context.Context, root, path string, args ...string) error {
+	_, err := command{args: append([]string{"sh", filepath.Join(root, path)}, args...)}.run(ctx)
+	return err
 }
 
 func lastBytes(s string, n int) string {

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +10,31 @@ import (
 	"strings"
 )
 
-// diskLayout changes whenever this file does something else with the same inputs.
-const diskLayout = "4"
-
 // diskSize is the guest's disk: sparse here, so its size costs nothing, and small enough for a test to fill.
 const diskSize = "8G"
 
-// installed maps the plain files of nixos/host to their places in the guest. Any other *.service there is installed too.
+// installed maps the plain files of nixos/host to their places in the guest. Any other *.service there is installed too, and a
+// file that has no place is an error: it would be a part of the host that no suite ever meets.
 var installed = map[string]string{
-	"daemon.json":    "etc/docker/daemon.json",
-	"evalhost.slice": "etc/systemd/system/evalhost.slice",
-	"modprobe.conf":  "etc/modprobe.d/evalhost.conf",
-	"sysctl.conf":    "etc/sysctl.d/60-evalhost.conf",
-	"tmpfiles.conf":  "etc/tmpfiles.d/evalhost.conf",
+	"daemon.json":         "etc/docker/daemon.json",
+	"evalhost.slice":      "etc/systemd/system/evalhost.slice",
+	"firewall.nft.in":     "etc/nftables.conf", // filled in
+	"firewall-refresh.sh": "usr/lib/evalhost/firewall-refresh.sh",
+	"modprobe.conf":       "etc/modprobe.d/evalhost.conf",
+	"sysctl.conf":         "etc/sysctl.d/60-evalhost.conf",
+	"tmpfiles.conf":       "etc/tmpfiles.d/evalhost.conf",
+}
+
+// fillRules fills the rules in for a host that opens no port and has been told of no address yet.
+func fillRules(template []byte) ([]byte, error) {
+	text := string(template)
+	for _, place := range []string{"\n@INBOUND@\n", "\n@ELEMENTS@\n"} {
+		if strings.Count(text, place) != 1 {
+			return nil, fmt.Errorf("firewall.nft.in has not one line %s", strings.TrimSpace(place))
+		}
+		text = strings.Replace(text, place, "\n", 1)
+	}
+	return []byte(text), nil
 }
 
 // makeDisk puts the guest's tree together out of links, writes this project's files into it and makes a file system of it.
@@ -81,9 +92,16 @@ func installFiles(ctx context.Context, root, tree string, store *stage) error {
 			dst = "etc/systemd/system/" + e.Name()
 		}
 		if dst == "" {
-			continue
+			return fmt.Errorf("nixos/host/%s has no place in the guest: give it one in checks/guest/disk.go", e.Name())
 		}
-		if err := copyFile(filepath.Join(host, e.Name()), filepath.Join(tree, dst), 0o644); err != nil {
+		data, err := os.ReadFile(filepath.Join(host, e.Name()))
+		if err == nil && e.Name() == "firewall.nft.in" {
+			data, err = fillRules(data)
+		}
+		if err != nil {
+			return err
+		}
+		if err := writeNew(filepath.Join(tree, dst), data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -94,14 +112,15 @@ func installFiles(ctx context.Context, root, tree string, store *stage) error {
 	if err := copyUnits(filepath.Join(root, "checks/guest/files"), units); err != nil {
 		return err
 	}
-	for link, unit := range map[string]string{
-		"sysinit.target.wants":    "evalhost-guest-agent.service",
-		"docker.service.requires": "evalhost-guest-variant.service",
+	for _, l := range []struct{ in, unit, from string }{
+		{"sysinit.target.wants", "evalhost-guest-agent.service", "../"},
+		{"docker.service.requires", "evalhost-guest-variant.service", "../"},
+		{"sysinit.target.wants", "nftables.service", "/usr/lib/systemd/system/"}, // the distribution's, which loads /etc/nftables.conf
 	} {
-		if err := os.MkdirAll(filepath.Join(units, link), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(units, l.in), 0o755); err != nil {
 			return err
 		}
-		if err := os.Symlink("../"+unit, filepath.Join(units, link, unit)); err != nil {
+		if err := os.Symlink(l.from+l.unit, filepath.Join(units, l.in, l.unit)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -191,67 +210,4 @@ func single(pattern string) (string, error) {
 		return "", fmt.Errorf("%s matches %d files instead of one", pattern, len(found))
 	}
 	return found[0], nil
-}
-
-// initrdInit mounts the root and goes there. Everything but the block device's driver is built into the kernel.
-const initrdInit = `#!/bin/busybox sh
-/bin/busybox mount -t devtmpfs none /dev
-/bin/busybox insmod /virtio_blk.ko
-i=0
-while [ ! -b /dev/vda ] && [ $i -lt 600 ]; do i=$((i+1)); /bin/busybox sleep 0.05; done
-/bin/busybox mount -t ext4 -o rw,noatime /dev/vda /root || { echo "evalhost guest: no root file system on /dev/vda"; /bin/busybox poweroff -f; }
-/bin/busybox mount --move /dev /root/dev
-exec /bin/busybox switch_root /root /sbin/init
-`
-
-// makeInitrd writes the smallest initial file system that finds the root: the distribution's own takes an emulated machine
-// several seconds to unpack.
-func makeInitrd(ctx context.Context, tree, dst string) error {
-	module, err := single(filepath.Join(tree, "usr/lib/modules/*/kernel/drivers/block/virtio_blk.ko.xz"))
-	if err != nil {
-		return err
-	}
-	ko, err := command{args: []string{"xz", "-dc", module}}.run(ctx)
-	if err != nil {
-		return err
-	}
-	busybox, err := os.ReadFile(filepath.Join(tree, "usr/bin/busybox"))
-	if err != nil {
-		return err
-	}
-	var archive cpio
-	for _, d := range []string{"bin", "dev", "proc", "root"} {
-		archive.add(d, 0o040755, nil)
-	}
-	archive.device("dev/console", 0o020600, 5, 1)
-	archive.add("bin/busybox", 0o100755, busybox)
-	archive.add("virtio_blk.ko", 0o100644, []byte(ko))
-	archive.add("init", 0o100755, []byte(initrdInit))
-	archive.add("TRAILER!!!", 0, nil)
-	return os.WriteFile(dst, archive.Bytes(), 0o644)
-}
-
-// cpio is an archive in the "newc" format, the one the kernel unpacks.
-type cpio struct {
-	bytes.Buffer
-	entries int
-}
-
-func (c *cpio) add(name string, mode uint32, content []byte) { c.entry(name, mode, content, 0, 0) }
-
-func (c *cpio) device(name string, mode, major, minor uint32) { c.entry(name, mode, nil, major, minor) }
-
-func (c *cpio) entry(name string, mode uint32, content []byte, major, minor uint32) {
-	c.entries++
-	fmt.Fprintf(c, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
-		c.entries, mode, 0, 0, 1, 0, len(content), 0, 0, major, minor, len(name)+1, 0, name)
-	c.pad()
-	c.Write(content)
-	c.pad()
-}
-
-func (c *cpio) pad() {
-	for c.Len()%4 != 0 {
-		c.WriteByte(0)
-	}
 }

@@ -97,7 +97,7 @@ func (g *Guest) connection(ctx context.Context) (*wire.Conn, error) {
 		}
 		last = err
 		if !g.record.QEMU.alive() {
-			return nil, fmt.Errorf("the guest %s has ended; the last lines of its console:\n%s", g.record.Name, tail(filepath.Join(g.dir, "console.log"), 15))
+			return nil, g.explained(nil, last)
 		}
 		select {
 		case <-ctx.Done():
@@ -148,9 +148,28 @@ func (g *Guest) request(ctx context.Context, req wire.Request, result any) error
 	}
 	s, err := conn.Open(req)
 	if err != nil {
-		return err
+		return g.explained(conn, err)
 	}
-	return await(ctx, s, result)
+	return g.explained(conn, await(ctx, s, result))
+}
+
+// explained adds to an error of a connection what the guest said last, when the error is that the guest has ended.
+func (g *Guest) explained(conn *wire.Conn, err error) error {
+	if err == nil {
+		return nil
+	}
+	// A connection breaks a moment before its process is gone.
+	for range 25 {
+		if !g.record.QEMU.alive() {
+			return fmt.Errorf("%w: the guest %s has ended; the last lines of its console:\n%s\nQEMU said: %s", err, g.record.Name,
+				tail(filepath.Join(g.dir, "console.log"), 25), tail(filepath.Join(g.dir, "qemu.log"), 10))
+		}
+		if conn == nil || conn.Err() == nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
 }
 
 // cancelGrace is how long the agent gets to end a session that is no longer wanted.
@@ -239,7 +258,7 @@ func (g *Guest) Exec(ctx context.Context, c Cmd) (Result, error) {
 		Args: c.Args, Env: c.Env, Dir: c.Dir, Timeout: c.Timeout, NoStdin: c.Stdin == nil,
 	}})
 	if err != nil {
-		return Result{}, err
+		return Result{}, g.explained(conn, err)
 	}
 	if c.Stdin != nil {
 		go func() { // ends with the session, or with a Read that blocks: the caller's reader is the caller's
@@ -265,7 +284,7 @@ func (g *Guest) Exec(ctx context.Context, c Cmd) (Result, error) {
 	var ended wire.ExecResult
 	err = await(ctx, s, &ended)
 	if err != nil && ctx.Err() == nil {
-		return Result{}, err // the connection is gone, and with it every stream
+		return Result{}, g.explained(conn, err) // the connection is gone, and with it every stream
 	}
 	outputs.Wait()
 	res := Result{
@@ -311,7 +330,7 @@ func (g *Guest) Push(ctx context.Context, dst string, src ...string) error {
 		err = perr
 	}
 	if err != nil {
-		return fmt.Errorf("push %s to %s: %w", strings.Join(src, " "), dst, err)
+		return fmt.Errorf("push %s to %s: %w", strings.Join(src, " "), dst, g.explained(conn, err))
 	}
 	return nil
 }
@@ -338,7 +357,7 @@ func (g *Guest) Pull(ctx context.Context, src, dst string) error {
 		err = uerr
 	}
 	if err != nil {
-		return fmt.Errorf("pull %s to %s: %w", src, dst, err)
+		return fmt.Errorf("pull %s to %s: %w", src, dst, g.explained(conn, err))
 	}
 	return nil
 }

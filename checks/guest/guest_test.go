@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,6 +77,13 @@ func TestPlanSeparatesStages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, file := range []string{"go.mod", "go.sum", "langimages/manifest.go"} {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(copied, file), string(data), 0o644)
+	}
 	keys := func() map[string]string {
 		t.Helper()
 		_, stages, err := plan(copied, t.TempDir())
@@ -110,37 +118,113 @@ func TestPlanSeparatesStages(t *testing.T) {
 		}
 	}
 	before := keys()
-	for path, want := range map[string][]string{
-		"nixos/host/daemon.json":     {"disk"},
-		"checks/guest/agent/main.go": {"disk"},
-		"checks/guest/README.md":     nil,
-		"checks/guest/keys_test.go":  nil,
+	all := slices.Sorted(maps.Keys(before))
+	images := []string{"image-clang", "image-cpython", "image-gcc", "image-pypy"}
+	for _, c := range []struct {
+		path string
+		want []string
+	}{
+		{"nixos/host/daemon.json", []string{"disk"}},
+		{"nixos/host/firewall.nft.in", []string{"disk"}},
+		{"checks/guest/agent/main.go", []string{"disk"}},
+		{"checks/guest/disk.go", []string{"disk"}},
+		{"checks/guest/initrd.go", []string{"disk"}},
+		{"go.sum", []string{"disk"}},
+		{"checks/guest/store.go", []string{"disk", "docker20", "store"}},
+		{"checks/guest/testimages.go", []string{"disk", "docker20", "image-tests", "store"}},
+		{"checks/guest/images.go", slices.Concat([]string{"disk", "docker20"}, images, []string{"image-tests", "store"})},
+		{"langimages/build/rootfs.sh", slices.Concat([]string{"disk", "docker20"}, images, []string{"store"})},
+		{"checks/guest/trees.go", []string{"base", "disk", "docker20", "image-tests", "qemu", "store"}},
+		{"checks/guest/command.go", all},
+		{"checks/guest/README.md", nil},
+		{"checks/guest/guest_test.go", nil},
+		{"checks/guest/qemu.go", nil},
 	} {
-		if !exists(filepath.Join(copied, path)) {
-			continue
-		}
-		appendTo(path)
+		appendTo(c.path)
 		after := keys()
-		if got := changed(before, after); !slices.Equal(got, want) {
-			t.Errorf("%s changes the keys of %v, want %v", path, got, want)
+		got := changed(before, after)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s changes the keys of %v, want %v", c.path, got, c.want)
 		}
 		before = after
 	}
-	appendTo("langimages/build/rootfs.sh")
-	after := keys()
-	if got := changed(before, after); !slices.Contains(got, "image-gcc") || !slices.Contains(got, "disk") || slices.Contains(got, "base") {
-		t.Errorf("the images' script changes the keys of %v", got)
+}
+
+// notInputs are the Go files of this package that no stage's result depends on: they build, boot, restore and talk. What they
+// decide about a running machine is in the key of its snapshot.
+var notInputs = []string{
+	"accel.go", "build.go", "down.go", "guest.go", "instance.go", "keys.go", "paths.go", "qemu.go", "qmp.go", "reboot.go", "stage.go",
+	"template.go", "variants.go",
+}
+
+func TestEveryGoFileOfTheBuildIsAnInputOfAStageOrKnownToBeNone(t *testing.T) {
+	known := slices.Concat(notInputs, treeSources, imageSources, testSources, storeSources, diskSources)
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") && !slices.Contains(known, file) {
+			t.Errorf("%s: does it decide what a stage's result is? Then it belongs into that stage's sources in build.go, else into notInputs", file)
+		}
+	}
+	for _, file := range known {
+		if !slices.Contains(files, file) {
+			t.Errorf("%s is not there", file)
+		}
+	}
+}
+
+func TestEveryFileOfTheHostHasAPlaceInTheGuest(t *testing.T) {
+	root, err := treeRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "nixos/host"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if installed[e.Name()] == "" && !strings.HasSuffix(e.Name(), ".service") {
+			t.Errorf("nixos/host/%s is installed nowhere", e.Name())
+		}
+	}
+}
+
+func TestTheRulesAreFilledInWithNothingOpen(t *testing.T) {
+	root, err := treeRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := os.ReadFile(filepath.Join(root, "nixos/host/firewall.nft.in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := fillRules(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(rules)) {
+		if !strings.HasPrefix(line, "#") && (strings.Contains(line, "@INBOUND@") || strings.Contains(line, "@ELEMENTS@") || strings.HasPrefix(line, "add")) {
+			t.Errorf("%q", line)
+		}
+	}
+	for _, broken := range []string{"", "\n@INBOUND@\n", strings.Repeat("\n@INBOUND@\n\n@ELEMENTS@\n", 2)} {
+		if _, err := fillRules([]byte(broken)); err == nil {
+			t.Errorf("%q is filled in", broken)
+		}
 	}
 }
 
 func TestStagesAreMadeOnceAndWhole(t *testing.T) {
 	cache := t.TempDir()
 	made := map[string]int{}
-	ok := &stage{name: "ok", key: "1", make: func(_ context.Context, dir string) error {
+	ok := &stage{name: "ok", key: "1", limit: time.Minute, make: func(_ context.Context, dir string) error {
 		made["ok"]++
 		return os.WriteFile(filepath.Join(dir, "f"), nil, 0o644)
 	}}
-	bad := &stage{name: "bad", key: "1", needs: []*stage{ok}, make: func(_ context.Context, dir string) error {
+	bad := &stage{name: "bad", key: "1", limit: time.Minute, needs: []*stage{ok}, make: func(_ context.Context, dir string) error {
 		made["bad"]++
 		if !exists(filepath.Join(ok.dir, "f")) {
 			t.Error("a stage was made before what it needs")
@@ -153,7 +237,7 @@ func TestStagesAreMadeOnceAndWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := makeAll(t.Context(), cache, stages, io.Discard); err == nil || !strings.Contains(err.Error(), "stage bad: broken") {
+		if _, err := makeAll(t.Context(), cache, stages, io.Discard); err == nil || !strings.Contains(err.Error(), "stage bad: broken") {
 			t.Fatalf("%v", err)
 		}
 	}
@@ -162,6 +246,48 @@ func TestStagesAreMadeOnceAndWhole(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Join(cache, "tmp")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAStageThatHangsIsEndedAndSaysWhatItWasDoing(t *testing.T) {
+	cache := t.TempDir()
+	slow := &stage{name: "slow", key: "1", limit: 300 * time.Millisecond, make: func(ctx context.Context, _ string) error {
+		_, err := command{args: []string{"sh", "-c", "echo downloading a lot; sleep 60"}}.run(ctx)
+		return err
+	}}
+	stages := []*stage{slow}
+	if err := place(cache, stages); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err := makeAll(t.Context(), cache, stages, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "stage slow") || !strings.Contains(err.Error(), "not done within 300ms") || !strings.Contains(err.Error(), "downloading a lot") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it was ended after %v", took)
+	}
+	if exists(slow.dir) {
+		t.Error("half a result is kept")
+	}
+	if err := place(cache, []*stage{{name: "endless", key: "1"}}); err == nil {
+		t.Error("a stage without a deadline is accepted")
+	}
+}
+
+func TestEveryStageHasADeadline(t *testing.T) {
+	root, err := treeRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stages, err := plan(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stages {
+		if s.limit < time.Minute || s.limit > time.Hour {
+			t.Errorf("stage %s may take %v", s.name, s.limit)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -44,9 +45,6 @@ func readDebianImages(root string) (debianImages, error) {
 	return d, nil
 }
 
-// imageLayout changes whenever this file makes something else of the same layer.
-const imageLayout = "1"
-
 const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // imageConfig is the part of an image's configuration that this build sets, in the image format's own spelling.
@@ -70,6 +68,32 @@ func languageConfig(image debianImage) imageConfig {
 		Env:  append([]string{imagePath}, image.Env...),
 		Cmd:  []string{"/bin/true"},
 	}
+}
+
+// makeLanguageImage unpacks the packages of a language into one layer and makes an image of it.
+func makeLanguageImage(ctx context.Context, root, dir, name, suite string, packages []string, image debianImage) error {
+	layer := filepath.Join(dir, "layer.tar")
+	if err := script(ctx, root, "langimages/build/rootfs.sh", suite, layer,
+		strings.Join(packages, " "), strings.Join(image.Versions, " ")); err != nil {
+		return err
+	}
+	return finishImage(dir, name, layer, "evalhost/lang-"+name+":local", languageConfig(image))
+}
+
+// finishImage turns a layer into an archive to load, and notes what the image must look like.
+func finishImage(dir, name, layer, reference string, config imageConfig) error {
+	image, err := writeImage(filepath.Join(dir, name+".tar"), layer, reference, config)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(layer); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(image, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+".json"), data, 0o644)
 }
 
 // writeImage writes an archive that "docker load" takes, with the one layer that the tar file is, and returns what the

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/evalhost/evalhost/checks/guest/wire"
@@ -96,7 +95,7 @@ func Up(ctx context.Context, o Options) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := build(ctx, o.Log)
+	b, _, err := build(ctx, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove(dir))
+			err = clearAway(dir, o.Name, err)
 		}
 	}()
 	if err := overlay(ctx, b.qemu, filepath.Join(b.disk, "disk.raw"), "raw", filepath.Join(dir, "disk.qcow2")); err != nil {
@@ -165,6 +164,9 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	if err := g.waitReady(ctx, o.Timeout); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if !p.alive() { // then the error shows the console already
+			return nil, fmt.Errorf("the guest did not become ready: %w", err)
 		}
 		return nil, fmt.Errorf("the guest did not become ready (it had %v): %w\nthe last lines of its console:\n%s\nQEMU said: %s",
 			o.Timeout, err, tail(filepath.Join(dir, "console.log"), 25), tail(filepath.Join(dir, "qemu.log"), 10))
@@ -204,37 +206,6 @@ func overlay(ctx context.Context, qemu, backing, format, path string) error {
 	}
 	_, err = command{args: append(loader(qemu, "qemu-img"), "create", "-q", "-f", "qcow2", "-b", backing, "-F", format, path)}.run(ctx)
 	return err
-}
-
-// remove ends what runs in an instance's directory and removes the directory.
-func remove(dir string) error {
-	r, err := readRecord(dir)
-	if err == nil {
-		if err := r.QEMU.kill(); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(dir)
-}
-
-// Down ends the guest of that name and removes what belongs to it. A guest that is not up is no error.
-func Down(ctx context.Context, name string) error {
-	if name == "" {
-		name = DefaultName
-	}
-	dir, err := instanceDir(name)
-	if err != nil {
-		return err
-	}
-	if !exists(filepath.Dir(dir)) {
-		return nil
-	}
-	unlock, err := lock(ctx, dir+".lock", nil)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return remove(dir)
 }
 
 // Attach connects to a guest that is up.
@@ -326,40 +297,6 @@ func (g *Guest) waitReady(ctx context.Context, timeout time.Duration) error {
 	}
 	g.ready = result
 	return nil
-}
-
-// Reboot restarts the guest's system and waits until it is ready again. Its disk stays as it is.
-func (g *Guest) Reboot(ctx context.Context) error {
-	before := g.ready.Boot
-	if before == "" {
-		res, err := g.Exec(ctx, Cmd{Args: []string{"cat", "/proc/sys/kernel/random/boot_id"}})
-		if err != nil {
-			return err
-		}
-		before = strings.TrimSpace(res.Stdout)
-	}
-	if res, err := g.Exec(ctx, Cmd{Args: []string{"systemctl", "reboot", "--no-block"}}); err != nil || !res.OK() {
-		return fmt.Errorf("reboot the guest %s: %s: %w", g.record.Name, res, err)
-	}
-	deadline := time.Now().Add(DefaultBootTimeout)
-	for time.Now().Before(deadline) {
-		g.Close()
-		err := g.waitReady(ctx, time.Until(deadline))
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil && g.ready.Boot != before:
-			return g.setClock(ctx)
-		case !g.record.QEMU.alive():
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond): // it has not gone down yet
-		}
-	}
-	return fmt.Errorf("the guest %s did not come back within %v of a reboot; the last lines of its console:\n%s",
-		g.record.Name, DefaultBootTimeout, tail(filepath.Join(g.dir, "console.log"), 25))
 }
 
 func (g *Guest) markReady() error {

@@ -266,7 +266,7 @@ func TestLiveDeadline(t *testing.T) {
 	if os.Getenv("EVALHOST_GUEST_TESTS") != "1" {
 		t.Skip("needs a guest: set EVALHOST_GUEST_TESTS=1")
 	}
-	if err := Build(t.Context(), os.Stderr); err != nil {
+	if _, err := Build(t.Context(), os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 	const name = "selftest-deadline"

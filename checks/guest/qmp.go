@@ -77,6 +77,25 @@ func (m *monitor) do(ctx context.Context, name string, arguments, result any) er
 	}
 }
 
+// event waits for an event of that name; what QEMU said before this connection was made is not seen.
+func (m *monitor) event(ctx context.Context, name string) error {
+	_ = m.conn.SetDeadline(time.Time{})
+	stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		var said struct{ Event string }
+		if err := m.dec.Decode(&said); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fmt.Errorf("QEMU event %s: %w", name, err)
+		}
+		if said.Event == name {
+			return nil
+		}
+	}
+}
+
 // migrationDone waits until a saved state is written or loaded.
 func (m *monitor) migrationDone(ctx context.Context) error {
 	for {

@@ -18,7 +18,8 @@ type stage struct {
 	key   string
 	needs []*stage
 	make  func(ctx context.Context, dir string) error
-	dir   string // set by plan
+	limit time.Duration // of one make; a stage that hangs is ended, with everything it started
+	dir   string        // set by plan
 }
 
 // keepStages is how many results of one stage stay in the cache, so that two states of the tree do not rebuild each other's.
@@ -29,7 +30,7 @@ const workers = 2
 
 // makeAll makes every stage that is not there yet, each after those it needs, and in the order given where there is a
 // choice. The caller holds the build lock.
-func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) error {
+func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) ([]Made, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,6 +50,7 @@ func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) 
 	missing := len(stages) - len(done)
 	running := 0
 	var failed error
+	var made []Made
 	for failed == nil && len(done) < len(stages) || running > 0 {
 		for _, s := range stages {
 			if failed != nil || running == workers {
@@ -62,7 +64,7 @@ func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) 
 			go func() { outcomes <- outcome{s, s.run(ctx, cache)} }()
 		}
 		if running == 0 {
-			return errors.New("guest build: the stages need each other")
+			return made, errors.New("guest build: the stages need each other")
 		}
 		o := <-outcomes
 		running--
@@ -74,12 +76,13 @@ func makeAll(ctx context.Context, cache string, stages []*stage, log io.Writer) 
 			continue
 		}
 		done[o.s] = true
+		made = append(made, Made{o.s.name, time.Since(begun[o.s])})
 		fmt.Fprintf(log, "guest build: %-14s %5.1f s  (at %.0f s)\n", o.s.name, time.Since(begun[o.s]).Seconds(), time.Since(start).Seconds())
 	}
 	if failed == nil && missing > 0 {
 		fmt.Fprintf(log, "guest build: done in %.0f s\n", time.Since(start).Seconds())
 	}
-	return failed
+	return made, failed
 }
 
 // run makes the stage in a temporary directory and puts it in place whole.
@@ -93,6 +96,8 @@ func (s *stage) run(ctx context.Context, cache string) error {
 	if err := os.Mkdir(work, 0o755); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done within %v and was ended", s.limit))
+	defer cancel()
 	if err := s.make(ctx, work); err != nil {
 		return err
 	}
@@ -145,6 +150,9 @@ func place(cache string, stages []*stage) error {
 		}
 	}
 	for _, s := range stages {
+		if s.limit <= 0 {
+			return errors.New("a stage without a deadline: " + s.name)
+		}
 		if s.key == "" {
 			return errors.New("a stage without a key: " + s.name)
 		}

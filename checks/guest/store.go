@@ -35,13 +35,13 @@ func makeStore(ctx context.Context, root, dir string, qemu *stage, images []*sta
 	return os.WriteFile(filepath.Join(dir, "images.json"), append(text, '\n'), 0o644)
 }
 
-// makeOldDocker unpacks Docker 20.10 and fills a data directory of its own with the test images.
-func makeOldDocker(ctx context.Context, root, dir string, tests *stage) error {
+// makeOldDocker unpacks Docker 20.10 and fills a data directory of its own with a few of the images.
+func makeOldDocker(ctx context.Context, root, dir string, images []*stage) error {
 	tree := filepath.Join(filepath.Dir(dir), "tree")
 	if err := script(ctx, root, "checks/guest/build/tree.sh", oldSuite, tree, strings.Join(oldPackages, ",")); err != nil {
 		return err
 	}
-	if _, err := importImages(ctx, root, tree, dir, []*stage{tests}); err != nil {
+	if _, err := importImages(ctx, root, tree, dir, images); err != nil {
 		return err
 	}
 	return script(ctx, root, "checks/guest/build/docker20.sh", tree, filepath.Join(dir, "opt"))

@@ -44,18 +44,42 @@ var warmUp = []Cmd{
 	{Args: []string{"sync"}, Timeout: time.Minute},
 }
 
+// noSnapshot is a snapshot that could not be made although the guest was up: the disk is full, or this QEMU cannot.
+type noSnapshot struct{ err error }
+
+func (n noSnapshot) Error() string { return "the snapshot could not be made: " + n.err.Error() }
+func (n noSnapshot) Unwrap() error { return n.err }
+
 // restored starts a guest from the variant's template, which is made first if it is not there.
 func restored(ctx context.Context, b *built, accel string, variant Variant, dir string, o Options) (*Guest, error) {
-	t, err := ensureTemplate(ctx, b, accel, variant, o)
-	if err != nil {
+	return restoredOrBooted(ctx, o,
+		func() (template, error) { return ensureTemplate(ctx, b, accel, variant, o) },
+		func(t template) (*Guest, error) { return t.restore(ctx, b, accel, variant, dir, o) },
+		func() (*Guest, error) { return booted(ctx, b, accel, variant, dir, o, "") })
+}
+
+// restoredOrBooted boots where a snapshot can be neither made nor restored. A guest that does not come up for its snapshot
+// does not come up by itself either, and booting it again would only take as long once more.
+func restoredOrBooted(
+	ctx context.Context, o Options, ensure func() (template, error), restore func(template) (*Guest, error), boot func() (*Guest, error),
+) (*Guest, error) {
+	t, err := ensure()
+	var none noSnapshot
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case errors.As(err, &none):
+		fmt.Fprintf(o.Log, "guest %s: %v; booting instead\n", o.Name, err)
+		return boot()
+	case err != nil:
 		return nil, err
 	}
-	g, err := t.restore(ctx, b, accel, variant, dir, o)
-	if err == nil || ctx.Err() != nil {
+	g, err := restore(t)
+	if err == nil || ctx.Err() != nil || errors.Is(err, errTakenDown) {
 		return g, err
 	}
 	fmt.Fprintf(o.Log, "guest %s: the snapshot could not be restored, booting instead: %v\n", o.Name, err)
-	return booted(ctx, b, accel, variant, dir, o, "")
+	return boot()
 }
 
 func ensureTemplate(ctx context.Context, b *built, accel string, variant Variant, o Options) (template, error) {
@@ -89,11 +113,8 @@ func (t template) take(ctx context.Context, b *built, accel string, variant Vari
 		return err
 	}
 	defer func() { err = errors.Join(err, remove(tmp)) }()
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
-		return err
-	}
-	if err := newMemory(filepath.Join(tmp, memoryFile)); err != nil {
-		return err
+	if err := prepareDir(tmp, true); err != nil {
+		return noSnapshot{err}
 	}
 	fmt.Fprintf(o.Log, "guest: booting %s (%s) for its snapshot\n", variant.Name, accel)
 	start := time.Now()
@@ -102,6 +123,18 @@ func (t template) take(ctx context.Context, b *built, accel string, variant Vari
 		return err
 	}
 	defer g.Close()
+	if err := t.keep(ctx, g, tmp, start, o); err != nil {
+		if takenDown(tmp) {
+			return fmt.Errorf("the guest for the snapshot of %s: %w", variant.Name, errTakenDown)
+		}
+		return noSnapshot{err}
+	}
+	prune(filepath.Dir(t.dir), variant.Name)
+	return nil
+}
+
+// keep warms the ready guest in tmp up, stops it, and puts what a restore needs of it into place.
+func (t template) keep(ctx context.Context, g *Guest, tmp string, start time.Time, o Options) error {
 	up := time.Now()
 	for _, c := range warmUp {
 		res, err := g.Exec(ctx, c)
@@ -133,8 +166,7 @@ func (t template) take(ctx context.Context, b *built, accel string, variant Vari
 	if err := os.Rename(tmp, t.dir); err != nil {
 		return err
 	}
-	prune(filepath.Dir(t.dir), variant.Name)
-	fmt.Fprintf(o.Log, "guest: snapshot of %s: boot %.1f s, first container %.1f s, snapshot %.1f s; %s\n", variant.Name,
+	fmt.Fprintf(o.Log, "guest: snapshot of %s: boot %.1f s, first container %.1f s, snapshot %.1f s; %s\n", g.record.Variant,
 		up.Sub(start).Seconds(), warm.Sub(up).Seconds(), time.Since(warm).Seconds(), g.about())
 	return nil
 }
@@ -196,7 +228,7 @@ func (t template) restore(ctx context.Context, b *built, accel string, variant V
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, remove(dir))
+			err = clearAway(dir, o.Name, err)
 		}
 	}()
 	if err := overlay(ctx, b.qemu, filepath.Join(t.dir, templateDisk), "qcow2", filepath.Join(dir, "disk.qcow2")); err != nil {

@@ -38,7 +38,7 @@ var variants = map[string]Variant{
 	},
 	"unconfined": {About: "Docker without its seccomp profile"},
 	"docker20": {
-		About: "Docker 20.10 with the test images, from Debian 12",
+		About: "Docker 20.10 from Debian 12, with the image of CPython and those for tests",
 		Append: []string{
 			"systemd.mask=docker.service", "systemd.mask=docker.socket", "systemd.mask=containerd.service", "systemd.wants=docker20.service",
 		},

@@ -182,7 +182,7 @@ func TestNothingLeavesButToTheServerAndNothingEnters(t *testing.T) {
 	})
 	n.reached("without rules", n.others, map[string]bool{"192.0.2.1:8000": true})
 
-	text := read(t, root, "nixos/firewall.nft.in")
+	text := read(t, root, "nixos/host/firewall.nft.in")
 	text = strings.ReplaceAll(text, "\n@INBOUND@\n", "\n")
 	text = strings.ReplaceAll(text, "\n@ELEMENTS@\n", "\nadd element inet evalhost server4 { 192.0.2.100 . 8080 }\n")
 	rules := write(t, text)
@@ -194,7 +194,7 @@ func TestNothingLeavesButToTheServerAndNothingEnters(t *testing.T) {
 	n.reached("with the rules", n.host, first)
 	n.reached("with the rules", n.others, map[string]bool{"192.0.2.1:8000": false})
 
-	refresh, err := filepath.Abs(filepath.Join(root, "nixos/firewall-refresh.sh"))
+	refresh, err := filepath.Abs(filepath.Join(root, "nixos/host/firewall-refresh.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ esac`
 
 func TestTheFirewallLetsOutToWhatWasFound(t *testing.T) {
 	hosts := write(t, "127.0.0.1 localhost\n192.0.2.9 judge.example.org\n")
-	calls, output, err := script(t, "nixos/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
+	calls, output, err := script(t, "nixos/host/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
 		"", write(t, "# whom\n\nserver judge.example.org 443\ntime 192.0.2.123 123\n"), hosts, write(t, "127.0.0.1 localhost\n"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -192,7 +192,7 @@ func TestTheFirewallLetsOutToWhatWasFound(t *testing.T) {
 
 func TestANameThatIsNotFoundHidesNoOther(t *testing.T) {
 	hosts := write(t, "127.0.0.1 localhost\n192.0.2.5 nowhere.example\n")
-	calls, output, err := script(t, "nixos/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
+	calls, output, err := script(t, "nixos/host/firewall-refresh.sh", map[string]string{"getent": getent, "nft": "cat >> $T/calls"},
 		"", write(t, "time nowhere.example 123\nserver judge.example.org 443\n"), hosts, "/dev/null")
 	if err == nil || !strings.Contains(output, "no address of nowhere.example (time)") {
 		t.Errorf("%v: %s", err, output)
@@ -203,7 +203,7 @@ func TestANameThatIsNotFoundHidesNoOther(t *testing.T) {
 	if content, err := os.ReadFile(hosts); err != nil || !strings.HasPrefix(string(content), "192.0.2.5 nowhere.example\n2001:db8::7 ") {
 		t.Errorf("what the name had is gone: %v\n%s", err, content)
 	}
-	if _, output, err = script(t, "nixos/firewall-refresh.sh", nil, "", write(t, "everybody 0.0.0.0/0 1\n")); err == nil {
+	if _, output, err = script(t, "nixos/host/firewall-refresh.sh", nil, "", write(t, "everybody 0.0.0.0/0 1\n")); err == nil {
 		t.Errorf("an unknown set was accepted: %s", output)
 	}
 }

@@ -84,7 +84,8 @@ func build(ctx context.Context, args []string) (int, error) {
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
-	return 0, guest.Build(ctx, os.Stderr)
+	_, err := guest.Build(ctx, os.Stderr)
+	return 0, err
 }
 
 func up(ctx context.Context, args []string) (int, error) {
@@ -113,15 +114,7 @@ func down(ctx context.Context, args []string) (int, error) {
 	if !*all {
 		return 0, guest.Down(ctx, *name)
 	}
-	list, err := guest.List()
-	if err != nil {
-		return 1, err
-	}
-	var errs []error
-	for _, s := range list {
-		errs = append(errs, guest.Down(ctx, s.Name))
-	}
-	return 0, errors.Join(errs...)
+	return 0, guest.DownAll(ctx)
 }
 
 func status(context.Context, []string) (int, error) {
