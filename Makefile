@@ -12,7 +12,7 @@ help:
 	@echo "make test    everything: lint, unit tests, every suite in the guest"
 	@echo "make quick   lint and unit tests only"
 	@echo "make guest   bring the guest up and keep it up; 'make guest-down' ends it"
-	@echo "make soak    every fuzz target for a minute, every suite on both drivers and both runtimes, 500 runs, mutants"
+	@echo "make soak    every fuzz target for a minute, every suite on both drivers and both runtimes, every broken host, 500 runs, mutants"
 	@echo "make mutants every control of the sandbox switched off in turn, and the test that notices"
 	@echo "make bench   what a container and a judged test cost in the guest"
 	@echo "make build   the binaries, into bin/"

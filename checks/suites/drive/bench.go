@@ -24,7 +24,7 @@ func (d *drive) bench(ctx context.Context) {
 	defer os.RemoveAll(dir)
 	wanted, err := choose([]string{"sandbox"})
 	ready := d.step("choose the suite", func() error { return err }) &&
-		d.step("tools", func() error { return d.needTools(ctx) }) &&
+		d.step("tools", func() error { return d.tools(ctx) }) &&
 		d.step("build", func() error {
 			if err := d.binaries(ctx, filepath.Join(dir, "bin")); err != nil {
 				return err
@@ -34,16 +34,16 @@ func (d *drive) bench(ctx context.Context) {
 	if !ready {
 		return
 	}
-	var g *guest.Guest
+	var g machine
 	defer func() {
 		if g != nil {
 			d.step("take down the guest", g.Down)
 		}
 	}()
 	_ = d.step("bring up the guest", func() (err error) {
-		g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("bench-%d", os.Getpid()), Log: d.out})
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("bench-%d", os.Getpid()), Log: d.out})
 		return err
-	}) && d.step("push", func() error { return pushAll(ctx, g, dir) }) && d.step("measure", func() error {
+	}) && d.step("push", func() error { return pushSuites(ctx, g, dir, wanted) }) && d.step("measure", func() error {
 		result, err := g.Exec(ctx, guest.Cmd{
 			Args: []string{path.Join(guestSuites, "sandbox.test"), "-test.run=^$", "-test.bench=.", "-test.benchtime=" + benchRuns},
 			Env: append(guestEnv(g), "EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),

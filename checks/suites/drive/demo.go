@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -29,23 +29,18 @@ func (d *drive) demo(ctx context.Context) int {
 	}
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "bin")
-	if d.step("build the binaries", func() error { return d.binaries(ctx, bin) }) {
-		fit, err := d.fitHere(ctx, bin)
-		switch {
-		case err != nil:
-			fmt.Fprintln(d.out, "FAILED demo:", err)
-		case fit:
+	fit := false
+	if d.step("build the binaries", func() error { return d.binaries(ctx, bin) }) &&
+		d.step("ask whether this machine can judge", func() (err error) { fit, err = d.fitHere(ctx, bin); return err }) {
+		if fit {
 			fmt.Fprintln(d.out, "This machine passes `evalhost check`: judging here.")
 			code = d.demoHere(ctx, bin)
-		default:
+		} else {
 			fmt.Fprintln(d.out, "This machine does not pass `evalhost check` (make build && bin/evalhost check says why): judging in the guest.")
 			code = d.demoInGuest(ctx, bin)
 		}
 	}
-	fmt.Fprintf(d.out, "\nWhere the time went (%s in all)\n", time.Since(d.began).Round(time.Second))
-	for _, s := range d.steps {
-		fmt.Fprintf(d.out, "  %8s  %s\n", s.took.Round(100*time.Millisecond), s.name)
-	}
+	d.times()
 	if code != 0 {
 		fmt.Fprintf(d.out, "\nFAILED: the demo did not go as labelled (status %d)\n", code)
 	}
@@ -57,25 +52,23 @@ const unfit = 4
 
 // fitHere asks `evalhost check` about this machine. Any answer but fit and unfit is an error.
 func (d *drive) fitHere(ctx context.Context, bin string) (bool, error) {
-	check := d.product(ctx, bin, "check")
-	said, err := check.CombinedOutput()
-	if err == nil {
-		return true, nil
+	var said bytes.Buffer
+	status, err := d.here(ctx, bin, &said, &said, "check")
+	if err == nil && status != 0 && status != unfit {
+		err = fmt.Errorf("evalhost check ended with status %d", status)
 	}
-	if check.ProcessState != nil && check.ProcessState.ExitCode() == unfit {
-		return false, nil
+	if err != nil {
+		return false, fmt.Errorf("%w\n%s", err, said.String())
 	}
-	return false, fmt.Errorf("evalhost check: %w\n%s", err, said)
+	return status == 0, nil
 }
 
-// product prepares the evalhost command on this machine, without the settings of the checks, which it does not know.
-func (d *drive) product(ctx context.Context, bin string, args ...string) *exec.Cmd {
-	cmd := d.prepare(ctx, nil, filepath.Join(bin, "evalhost"), args...)
-	cmd.Env = slices.DeleteFunc(cmd.Env, func(entry string) bool {
+// withoutSettingsOfTheChecks removes from an environment what the product does not know.
+func withoutSettingsOfTheChecks(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains([]string{"EVALHOST_CACHE", "EVALHOST_NIXEVAL", inside.Override}, name)
 	})
-	return cmd
 }
 
 func (d *drive) demoHere(ctx context.Context, bin string) (code int) {
@@ -83,30 +76,31 @@ func (d *drive) demoHere(ctx context.Context, bin string) (code int) {
 	for _, p := range demoPackages {
 		args = append(args, filepath.Join("examples", p))
 	}
+	code = 1
 	d.step("judge", func() error {
-		cmd := d.product(ctx, bin, args...)
-		cmd.Stdout, cmd.Stderr = d.out, os.Stderr
-		err := cmd.Run()
-		code = 1
-		if cmd.ProcessState != nil {
-			code = cmd.ProcessState.ExitCode()
+		status, err := d.here(ctx, bin, d.out, os.Stderr, args...)
+		if err != nil {
+			return err
 		}
-		return err
+		if code = status; status != 0 {
+			return fmt.Errorf("evalhost verify ended with status %d", status)
+		}
+		return nil
 	})
 	return code
 }
 
 func (d *drive) demoInGuest(ctx context.Context, bin string) (code int) {
 	code = 1
-	var g *guest.Guest
+	var g machine
 	defer func() {
 		if g != nil && !d.step("take down the guest", g.Down) {
-			code = 1
+			code = max(code, 1)
 		}
 	}()
-	up := d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) &&
+	up := d.step("build the guest", func() error { return d.buildGuest(ctx) }) &&
 		d.step("bring up the guest", func() (err error) {
-			g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("demo-%d", os.Getpid()), Log: d.out})
+			g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("demo-%d", os.Getpid()), Log: d.out})
 			return err
 		}) &&
 		d.step("push the binaries and examples", func() error {
@@ -127,11 +121,11 @@ func (d *drive) demoInGuest(ctx context.Context, bin string) (code int) {
 		if err != nil {
 			return err
 		}
-		code = result.Code
 		if !result.OK() {
 			code = max(result.Code, 1)
 			return fmt.Errorf("evalhost verify ended with %s", result)
 		}
+		code = 0
 		return nil
 	})
 	return code

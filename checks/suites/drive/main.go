@@ -2,7 +2,7 @@
 //
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and every test that needs no guest, with the race detector
-//	drive test     quick, then every suite in the guest
+//	drive test     quick, then every suite in the guest, on hosts that judge and on broken ones
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -36,7 +38,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|mutants|bench|demo|demo-server")
 		return 2
 	}
-	d := &drive{out: w, began: time.Now()}
+	d := newDrive(w)
 	if args[0] != "soak" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, atMost, fmt.Errorf("this took longer than %s", atMost))
@@ -64,7 +66,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 				"./services/internal/runner")
 		})
 		d.soak = true
-		d.guestSuites(ctx, append(testVariants, soakVariants...), args[1:])
+		d.guestSuites(ctx, slices.Concat(testVariants, soakVariants), args[1:])
 		d.mutants(ctx, "", nil)
 	case "mutants":
 		where, names := "", args[1:]
@@ -91,6 +93,7 @@ const atMost = 80 * time.Minute
 
 // drive collects what was run. A step that could not be carried out counts as one failure.
 type drive struct {
+	shop
 	out     io.Writer
 	hunted  []mutation // the controls that are switched off
 	soak    bool       // suites repeat what they only try a few times in a test
@@ -102,12 +105,32 @@ type drive struct {
 	everything string
 }
 
+func newDrive(w io.Writer) *drive {
+	d := &drive{out: &inTurn{w: w}, began: time.Now()}
+	d.shop = d.real()
+	return d
+}
+
+// inTurn lets several programs and goroutines write to one writer.
+type inTurn struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *inTurn) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
+}
+
 // step runs one named part of the work and takes its time.
 func (d *drive) step(name string, f func() error) bool {
 	began := time.Now()
 	fmt.Fprintf(d.out, "== %s\n", name)
+	at := len(d.steps) // its parts come after it
+	d.steps = append(d.steps, timed{name: name})
 	err := f()
-	d.steps = append(d.steps, timed{name, time.Since(began)})
+	d.steps[at].took = time.Since(began)
 	if err != nil {
 		fmt.Fprintf(d.out, "FAILED %s: %v\n", name, err)
 		d.broken = append(d.broken, fmt.Sprintf("%s: %v", name, err))
@@ -116,12 +139,22 @@ func (d *drive) step(name string, f func() error) bool {
 	return true
 }
 
-// close prints where the time went, what each suite counted, and the closing line. It returns the exit code.
-func (d *drive) close() int {
+// part notes the time of something inside the step that is being carried out.
+func (d *drive) part(name string, took time.Duration) {
+	d.steps = append(d.steps, timed{"  of that: " + name, took})
+}
+
+// times prints where the time went.
+func (d *drive) times() {
 	fmt.Fprintf(d.out, "\nWhere the time went (%s in all)\n", time.Since(d.began).Round(time.Second))
 	for _, s := range d.steps {
 		fmt.Fprintf(d.out, "  %8s  %s\n", s.took.Round(100*time.Millisecond), s.name)
 	}
+}
+
+// close prints where the time went, what each suite counted, and the closing line. It returns the exit code.
+func (d *drive) close() int {
+	d.times()
 	fmt.Fprintln(d.out)
 	var passed, failed, skipped int
 	for _, t := range d.tallies {

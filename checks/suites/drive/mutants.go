@@ -109,7 +109,7 @@ func (d *drive) unitMutants(ctx context.Context, dir string) ([]caught, error) {
 
 // guestMutants does the same with the sandbox's suite on a real host.
 func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
-	if !d.step("tools", func() error { return d.needTools(ctx) }) {
+	if !d.step("tools", func() error { return d.tools(ctx) }) {
 		return
 	}
 	suites := filepath.Join(dir, "guest", "suites")
@@ -130,19 +130,19 @@ func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
 			}
 		}
 		return errors.Join(errs...)
-	}) && d.step("build the guest", func() error { return guest.Build(ctx, d.out) })
+	}) && d.step("build the guest", func() error { return d.buildGuest(ctx) })
 	if !ready {
 		return
 	}
 	const variant = "systemd"
-	var g *guest.Guest
+	var g machine
 	defer func() {
 		if g != nil {
 			d.step("take down the guest", g.Down)
 		}
 	}()
 	if !d.step("bring up the guest", func() (err error) {
-		g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("mutants-%d", os.Getpid()), Variant: variant, Log: d.out})
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("mutants-%d", os.Getpid()), Variant: variant, Log: d.out})
 		return err
 	}) || !d.step("push the mutants", func() error { return g.Push(ctx, guestSuites, filepath.Join(dir, "guest")) }) {
 		return

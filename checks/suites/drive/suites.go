@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,7 @@ const (
 const buildWallFactor = "8"
 
 // guestEnv is the configuration of an emulated guest: its compilers are slow, and only their wall clock is stretched.
-func guestEnv(g *guest.Guest) []string {
+func guestEnv(g machine) []string {
 	if g.Emulated() {
 		return []string{"EVALHOST_BUILD_WALL_FACTOR=" + buildWallFactor}
 	}
@@ -50,6 +49,7 @@ var testVariants = []string{"systemd", "cgroupfs"}
 
 // suites in the order in which they run.
 var suites = []suite{
+	{"hosts", "checks/suites/hosts", []string{"systemd", "cgroupfs", "legacy", "hybrid", "unconfined", "nopids", "docker20"}, nil},
 	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
 	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}, nil},
 	{"judge", "services/internal/judge", []string{"systemd"}, nil},
@@ -65,7 +65,7 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 		d.step("suites", func() error { return err })
 		return
 	}
-	if !d.step("tools", func() error { return d.needTools(ctx) }) {
+	if !d.step("tools", func() error { return d.tools(ctx) }) {
 		return
 	}
 	dir, err := os.MkdirTemp("", "evalhost-suites-")
@@ -80,11 +80,15 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	if !d.step("build the suites", func() error { return d.compile(ctx, dir, wanted) }) {
 		return
 	}
-	if !d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) {
+	if !d.step("build the guest", func() error { return d.buildGuest(ctx) }) {
 		return
 	}
+	ran := false
 	for _, variant := range variants {
-		d.onVariant(ctx, variant, dir, wanted)
+		ran = d.onVariant(ctx, variant, dir, wanted) || ran
+	}
+	if !ran {
+		d.step("suites", func() error { return fmt.Errorf("none of %q runs on any of %q", names, variants) })
 	}
 }
 
@@ -104,57 +108,46 @@ func choose(names []string) ([]suite, error) {
 	return wanted, nil
 }
 
-// needTools installs the compilers that the programs under attack are built with, where they are missing.
-func (d *drive) needTools(ctx context.Context) error {
-	missing := false
-	for _, tool := range []string{"gcc", "g++"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = true
-		}
-	}
-	if !missing {
-		return nil
-	}
-	env := []string{"DEBIAN_FRONTEND=noninteractive"}
-	return errors.Join(
-		d.command(ctx, env, "apt-get", "update", "--quiet"),
-		d.command(ctx, env, "apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "gcc", "g++", "libc6-dev"))
-}
-
-// onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened.
-func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) {
+// onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened. What is on the host
+// after all of them is counted here, by somebody who had no part in any of them. It says whether a suite belongs on the variant.
+func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) (any bool) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
 		return !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
 	})
 	if len(wanted) == 0 {
-		return
+		return false
 	}
-	var g *guest.Guest
+	var g machine
 	defer func() {
 		if g != nil {
 			d.step("take down the "+variant+" guest", g.Down)
 		}
 	}()
 	if !d.step("bring up the "+variant+" guest", func() (err error) {
-		g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d", os.Getpid()), Variant: variant, Log: d.out})
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d", os.Getpid()), Variant: variant, Log: d.out})
 		return err
 	}) {
-		return
+		return true
 	}
-	if !d.step("push the suites", func() error { return pushAll(ctx, g, dir) }) {
-		return
+	if !d.step("push the suites", func() error { return pushSuites(ctx, g, dir, wanted) }) {
+		return true
+	}
+	if !d.step("look at the "+variant+" guest", func() error { return takeLook(ctx, g) }) {
+		return true
 	}
 	for _, s := range wanted {
 		d.step("suite "+s.name+" on "+variant, func() error { return d.runSuite(ctx, g, s, variant) })
 	}
+	d.step("count what is left on "+variant, func() error { return d.countLeft(ctx, g, variant) })
+	return true
 }
 
 // runSuite runs one pushed test binary and tallies what it prints.
-func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant string) error {
+func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string) error {
 	name := s.name + " on " + variant
 	began := time.Now()
 	// test2json keeps the time of each event, so the conversion runs here, on the stream as it arrives.
-	convert := d.prepare(ctx, nil, "go", "tool", "test2json", "-t", "-p", path.Join("guest", s.pkg))
+	convert := d.converter(ctx, "-t", "-p", path.Join("guest", s.pkg))
 	in, err := convert.StdinPipe()
 	if err != nil {
 		return err
@@ -191,13 +184,15 @@ func (d *drive) runSuite(ctx context.Context, g *guest.Guest, s suite, variant s
 	})
 	errs := []error{execErr, in.Close(), <-read, convert.Wait()}
 	t.took = time.Since(began)
-	if execErr == nil && !result.OK() && t.failed == 0 {
+	if execErr == nil && result.TimedOut {
+		errs = append(errs, fmt.Errorf("the suite did not end within %v", d.suiteTime()+time.Minute))
+	} else if execErr == nil && !result.OK() && t.failed == 0 {
 		errs = append(errs, fmt.Errorf("the suite ended with %s and named no failed test", result))
 	}
 	return errors.Join(errs...)
 }
 
-// suiteTime bounds one suite on one variant.
+// suiteTime bounds one suite on one variant: the test binary ends itself, and says where it was, a minute before it is ended.
 func (d *drive) suiteTime() time.Duration {
 	if d.soak {
 		return 2 * time.Hour
@@ -217,18 +212,8 @@ func (d *drive) repetition(variant string) []string {
 	return nil
 }
 
-// binaries builds what is shipped, static, into dir.
-func (d *drive) binaries(ctx context.Context, dir string) error {
-	static := []string{"CGO_ENABLED=0"}
-	return errors.Join(
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost"), "./services/evalhost"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost-runner"), "./services/runner"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "refserver"), "./services/refserver"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "aj-shim"), "./shim"))
-}
-
-// compile builds the suites' test binaries and the programs under attack.
-func (d *drive) compile(ctx context.Context, dir string, wanted []suite) error {
+// compileSuites builds the suites' test binaries and the programs under attack.
+func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) error {
 	var errs []error
 	for i, s := range wanted {
 		var err error
@@ -278,15 +263,17 @@ func (d *drive) taggedTests(ctx context.Context, s suite) ([]string, error) {
 	return tests, nil
 }
 
-// pushAll puts binaries, suites, programs and examples into the guest.
-func pushAll(ctx context.Context, g *guest.Guest, dir string) error {
-	for src, dst := range map[string]string{
-		filepath.Join(dir, "bin"):      guestBin,
-		filepath.Join(dir, "suites"):   guestSuites,
-		filepath.Join(dir, "programs"): guestPrograms,
-		"examples":                     guestExamples,
-	} {
-		if err := g.Push(ctx, dst, src); err != nil {
+// pushSuites puts binaries, examples, and the wanted suites with their programs into the guest.
+func pushSuites(ctx context.Context, g machine, dir string, wanted []suite) error {
+	if err := errors.Join(g.Push(ctx, guestBin, filepath.Join(dir, "bin")), g.Push(ctx, guestExamples, "examples")); err != nil {
+		return err
+	}
+	for _, s := range wanted {
+		binary := filepath.Join(dir, "suites", s.name+".test")
+		if err := g.Push(ctx, path.Join(guestSuites, s.name+".test"), binary); err != nil {
+			return err
+		}
+		if err := g.Push(ctx, path.Join(guestPrograms, s.name), filepath.Join(dir, "programs", s.name)); err != nil {
 			return err
 		}
 	}

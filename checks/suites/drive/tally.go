@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,13 +61,24 @@ func (t *tally) read(r io.Reader, w io.Writer) error {
 	}
 	if t.passed+t.failed == 0 {
 		t.fail("(no test passed or failed)", w)
+		return nil
 	}
 	for pkg := range t.seen {
 		if !t.ended[pkg] {
+			t.unfinished(pkg, w)
 			t.fail(pkg+" (ended without a result)", w)
 		}
 	}
 	return nil
+}
+
+// unfinished prints what tests that have no result had said: the last of them is where the suite died.
+func (t *tally) unfinished(pkg string, w io.Writer) {
+	for _, key := range slices.Sorted(maps.Keys(t.output)) {
+		if strings.HasPrefix(key, pkg+".") {
+			fmt.Fprint(w, t.output[key].String())
+		}
+	}
 }
 
 func (t *tally) line(line string, w io.Writer) {
