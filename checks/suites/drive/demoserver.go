@@ -23,11 +23,11 @@ func (d *drive) demoServer(ctx context.Context) int {
 	}
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "bin")
-	var g *guest.Guest
+	var g machine
 	ok := d.step("build the binaries", func() error { return d.binaries(ctx, bin) }) &&
-		d.step("build the guest", func() error { return guest.Build(ctx, d.out) }) &&
+		d.step("build the guest", func() error { return d.buildGuest(ctx) }) &&
 		d.step("bring up the guest", func() (err error) {
-			g, err = guest.Up(ctx, guest.Options{Name: fmt.Sprintf("demo-server-%d", os.Getpid()), Log: d.out})
+			g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("demo-server-%d", os.Getpid()), Log: d.out})
 			return err
 		}) &&
 		d.step("push the binaries and examples", func() error {
@@ -40,10 +40,7 @@ func (d *drive) demoServer(ctx context.Context) int {
 	if g != nil && !d.step("take down the guest", g.Down) {
 		ok = false
 	}
-	fmt.Fprintf(d.out, "\nWhere the time went (%s in all)\n", time.Since(d.began).Round(time.Second))
-	for _, s := range d.steps {
-		fmt.Fprintf(d.out, "  %8s  %s\n", s.took.Round(100*time.Millisecond), s.name)
-	}
+	d.times()
 	if !ok {
 		fmt.Fprintln(d.out, "\nFAILED: not every submission got a verdict")
 		return 1
@@ -51,7 +48,7 @@ func (d *drive) demoServer(ctx context.Context) int {
 	return 0
 }
 
-func (d *drive) playServer(ctx context.Context, g *guest.Guest) error {
+func (d *drive) playServer(ctx context.Context, g machine) error {
 	args := []string{path.Join(guestBin, "refserver"), "demo", path.Join(guestBin, "evalhost-runner"), path.Join(guestExamples, "sum")}
 	for _, source := range demoServerSources {
 		args = append(args, path.Join(guestExamples, "sum", "solutions", source))

@@ -3,6 +3,7 @@
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and every test that needs no guest, with the race detector
 //	drive test     quick, then every suite in the guest, on hosts that judge and on broken ones
+//	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [SUITE...] picks some
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
@@ -14,12 +15,14 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,7 +38,7 @@ func main() {
 // run carries out one command. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 func run(ctx context.Context, args []string, w io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|soak|mutants|bench|demo|demo-server")
+		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|suites|soak|mutants|bench|demo|demo-server")
 		return 2
 	}
 	d := newDrive(w)
@@ -55,6 +58,13 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.step("unit tests", func() error { return d.quick(ctx) })
 		d.step("flake", func() error { return d.evaluation(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
+	case "suites":
+		flags := flag.NewFlagSet("drive suites", flag.ContinueOnError)
+		on := flags.String("on", strings.Join(testVariants, ","), "the `variants` to run on")
+		if err := flags.Parse(args[1:]); err != nil {
+			return 2
+		}
+		d.guestSuites(ctx, strings.Split(*on, ","), flags.Args())
 	case "soak":
 		d.everything = "1"
 		d.step("fuzz", func() error { return d.fuzz(ctx) })
@@ -81,7 +91,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "demo-server":
 		return d.demoServer(ctx)
 	default:
-		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, soak, mutants, bench, demo, demo-server\n", args[0])
+		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, suites, soak, mutants, bench, demo, demo-server\n", args[0])
 		return 2
 	}
 	return d.close()
