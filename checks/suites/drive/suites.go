@@ -51,7 +51,7 @@ var testVariants = []string{"systemd", "cgroupfs"}
 var suites = []suite{
 	{"hosts", "checks/suites/hosts", []string{"systemd", "cgroupfs", "legacy", "hybrid", "unconfined", "nopids", "docker20"}, nil},
 	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
-	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs"}, nil},
+	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs", "docker20"}, nil},
 	{"judge", "services/internal/judge", []string{"systemd"}, nil},
 	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
 	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, nil},
