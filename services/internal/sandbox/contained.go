@@ -91,9 +91,11 @@ func (s *Sandbox) contain(ctx context.Context, image, cpuset string, describe fu
 	c := &contained{
 		box: s, name: containerName(run), home: home, ending: newEnding(), exited: make(chan struct{}),
 	}
+	began := time.Now()
 	c.id, err = s.engine.Create(ctx, describe(step{
 		run: run, instance: s.cfg.Instance, image: img, home: home, cpuset: cpuset,
 	}))
+	s.watch.PhaseTook(Create, time.Since(began))
 	if err != nil {
 		// The daemon may have made it all the same, if it answered too late. It is removed by name.
 		return nil, errors.Join(err, s.engine.Remove(ctx, c.name), home.Close(ctx))
@@ -104,7 +106,11 @@ func (s *Sandbox) contain(ctx context.Context, image, cpuset string, describe fu
 // start starts the container and begins to wait for its end, for at most life.
 func (c *contained) start(ctx context.Context, life time.Duration) error {
 	c.started = true
-	if err := c.box.engine.Start(ctx, c.id); err != nil {
+	began := time.Now()
+	err := c.box.engine.Start(ctx, c.id)
+	started := time.Now()
+	c.box.watch.PhaseTook(Start, started.Sub(began))
+	if err != nil {
 		close(c.exited)
 		return err
 	}
@@ -113,6 +119,7 @@ func (c *contained) start(ctx context.Context, life time.Duration) error {
 	go func() {
 		defer close(c.exited)
 		c.code, c.waitErr = c.box.engine.Wait(ctx, c.id, plus(life, spareLife))
+		c.box.watch.PhaseTook(Running, time.Since(started))
 		if c.waitErr != nil && !mutant.Off(mutant.ExitCode) {
 			c.ending.fail(c.waitErr)
 			return
@@ -224,12 +231,18 @@ func (c *contained) read(ctx context.Context, zero cgroup.Reading) (readings, er
 // remove removes the container and its home. What cannot be removed is swept later.
 func (c *contained) remove(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
+	began := time.Now()
 	err := c.box.engine.Remove(ctx, c.id)
 	if c.waiting != nil {
 		c.waiting()
 		<-c.exited // the wait has ended with its context
 	}
-	return errors.Join(err, c.home.Close(ctx))
+	err = errors.Join(err, c.home.Close(ctx))
+	c.box.watch.PhaseTook(Remove, time.Since(began))
+	if err != nil {
+		c.box.watch.RemovalFailed()
+	}
+	return err
 }
 
 // isClosedWithin waits for a channel to be closed, for at most atMost.

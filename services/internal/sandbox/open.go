@@ -51,6 +51,8 @@ type Config struct {
 	HostLock string
 	// Log takes warnings; nil discards them.
 	Log *slog.Logger
+	// Observe is told what happens, for metrics; nil for nobody.
+	Observe Observer
 }
 
 // daemon is the part of the engine the sandbox uses; the tests have one of their own.
@@ -73,6 +75,7 @@ type Sandbox struct {
 	driver cgroup.Driver
 	lock   *lock
 	log    *slog.Logger
+	watch  Observer
 	dir    string // this instance's scratch
 	lanes  []chan struct{}
 	cap    verdict.Bytes // outputCap; the tests of this package have less patience
@@ -82,6 +85,7 @@ type Sandbox struct {
 
 	mu     sync.Mutex
 	images map[string]engine.Image
+	busy   int // lanes a submission runs in
 }
 
 // Open checks that judging is possible on this host and takes hold of what an instance needs: the daemon's driver, the
@@ -149,6 +153,9 @@ func open(ctx context.Context, eng daemon, driver cgroup.Driver, cfg Config) (*S
 		cap:    outputCap,
 		clock:  judgeClock,
 		free:   freeAt,
+	}
+	if s.watch = cfg.Observe; s.watch == nil {
+		s.watch = nobody{}
 	}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, make(chan struct{}, 1))

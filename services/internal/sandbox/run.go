@@ -161,7 +161,8 @@ func (p *Prepared) Go(ctx context.Context) (RunOutcome, error) {
 	}
 	select {
 	case lane <- struct{}{}:
-		defer func() { <-lane }()
+		p.job.box.laneTaken(1)
+		defer func() { <-lane; p.job.box.laneTaken(-1) }()
 	case <-ctx.Done():
 		return RunOutcome{}, ctx.Err()
 	}

@@ -58,6 +58,7 @@ func (s *Sandbox) Sweep(ctx context.Context) (int, error) {
 		}
 	}
 	if n > 0 {
+		s.watch.Leaked(n)
 		s.log.Warn("removed what earlier runs left behind", "containers and cgroups", n)
 	}
 	return n, nil
