@@ -1,1 +1,1 @@
-"sha256-S18x32b/7t1JKN4hJnXe0pmmrvQvW1qYurqJtSYzv4s="
+"sha256-JW0VEcKZGcZJlhlnlEb2/RRZgeAdt3MWNE7VdwSghyc="
