@@ -175,6 +175,7 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string
 			"EVALHOST_RUNNER="+path.Join(guestBin, "evalhost-runner"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
+			"EVALHOST_TEST_EXAMPLES="+guestExamples,
 			"EVALHOST_TEST_VARIANT="+variant,
 			"EVALHOST_TEST_EVERYTHING="+d.everything,
 		),
