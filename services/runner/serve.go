@@ -23,6 +23,7 @@ import (
 	"github.com/evalhost/evalhost/services/internal/hostcheck"
 	"github.com/evalhost/evalhost/services/internal/identity"
 	"github.com/evalhost/evalhost/services/internal/judge"
+	"github.com/evalhost/evalhost/services/internal/metrics"
 	"github.com/evalhost/evalhost/services/internal/policy"
 	"github.com/evalhost/evalhost/services/internal/protocol"
 	"github.com/evalhost/evalhost/services/internal/runner"
@@ -58,11 +59,12 @@ type service struct {
 	log     *slog.Logger
 	manager manager
 
-	key    *identity.Key
-	client *protocol.Client
-	cache  *cache.Cache
-	engine *engine.Client
-	box    *sandbox.Sandbox
+	key     *identity.Key
+	client  *protocol.Client
+	cache   *cache.Cache
+	engine  *engine.Client
+	box     *sandbox.Sandbox
+	figures *metrics.Metrics
 	// current is put into what the sandbox logs: which job it was at.
 	current runner.Current
 }
@@ -73,6 +75,19 @@ func (d *service) run(ctx context.Context) (err error) {
 	if err := checkWatchdog(); err != nil {
 		return hopeless{err}
 	}
+	d.figures = metrics.New(metrics.Options{
+		Version: version, Lanes: d.s.Lanes, CacheMax: d.s.CacheMax, HealthFile: d.s.HealthFile, Log: d.log,
+	})
+	defer func() {
+		if err := d.figures.Close(); err != nil {
+			d.log.Warn("the health file of this life could not be removed", "path", d.s.HealthFile, "error", err)
+		}
+	}()
+	quiet, err := d.tellFigures(ctx)
+	if err != nil {
+		return err
+	}
+	defer quiet()
 	lanes, err := d.begin(ctx)
 	if err != nil {
 		return err
@@ -93,6 +108,26 @@ func (d *service) run(ctx context.Context) (err error) {
 	stopped := context.AfterFunc(ctx, d.manager.stopping)
 	defer stopped()
 	return r.Run(ctx)
+}
+
+// tellFigures tells them at the loopback address that the settings name, if they name one, until quiet is called.
+func (d *service) tellFigures(ctx context.Context) (quiet func(), err error) {
+	if !d.s.Metrics.IsValid() {
+		return func() {}, nil
+	}
+	listener, err := metrics.Listen(ctx, d.s.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := d.figures.Serve(ctx, listener); err != nil {
+			d.log.Error("figures are not told any more; judging goes on", "error", err)
+		}
+	}()
+	return func() { stop(); <-done }, nil
 }
 
 // begin is what needs neither Docker nor the Server: the key, the lanes, the client, the cache.
@@ -117,7 +152,7 @@ func (d *service) begin(ctx context.Context) (lanes []sandbox.Lane, err error) {
 		return nil, err
 	}
 	d.cache, err = cache.Open(cache.Config{
-		Path: d.s.CachePath, MaxBytes: d.s.CacheMax, Instance: string(d.key.Fingerprint()), Log: d.log,
+		Path: d.s.CachePath, MaxBytes: d.s.CacheMax, Instance: string(d.key.Fingerprint()), Log: d.log, Observe: d.figures,
 	})
 	if err != nil {
 		return nil, err
@@ -152,7 +187,7 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 	}
 	d.box, err = sandbox.Open(ctx, d.engine, sandbox.Config{
 		Instance: string(d.key.Fingerprint()), Scratch: d.s.Scratch, Shim: d.s.Shim, CgroupRoot: d.s.CgroupRoot, Lanes: lanes,
-		BuildWallFactor: d.s.BuildWallFactor, HostLock: hostLock, Log: d.current.Log(d.log),
+		BuildWallFactor: d.s.BuildWallFactor, HostLock: hostLock, Log: d.current.Log(d.log), Observe: d.figures,
 	})
 	if err != nil {
 		return proved{}, errors.Join(err, d.engine.Close())
@@ -185,6 +220,7 @@ func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standin
 	if ctx.Err() != nil {
 		return nil, 0, ctx.Err()
 	}
+	d.figures.HostChecked(report)
 	standing, causes := report.Standing(d.s.AllowUnmeasured)
 	var why []error
 	for _, c := range causes {
@@ -225,7 +261,7 @@ func (d *service) runner(p proved) (*runner.Runner, error) {
 			Name: d.s.Name, Product: "evalhost-runner", Version: version, ProblemTypes: d.s.ProblemTypes, Tags: d.s.Tags, Machine: thisMachine(),
 		},
 		Lease: d.s.LeaseRequest, Wait: d.s.PollWait, PollMin: d.s.PollMin, PollMax: d.s.PollMax, Heartbeat: d.s.Heartbeat,
-		Notify: d.manager, Log: d.log,
+		Notify: d.manager, Observe: d.figures, Log: d.log,
 	}
 	return runner.New(o)
 }
