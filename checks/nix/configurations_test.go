@@ -309,7 +309,7 @@ func TestEveryOutputEvaluates(t *testing.T) {
 		},
 		"checks.x86_64-linux": {
 			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes-1", "vm-lanes-2",
-			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-iso-bios", "vm-iso-uefi",
+			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-suite-adversarial", "vm-suite-protocol", "vm-iso-bios", "vm-iso-uefi",
 			"vm-end-to-end", "vm-end-to-end-lanes-2",
 			"formatted", "option-reference", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
 		},
