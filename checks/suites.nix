@@ -39,7 +39,7 @@ in
     # The machine is there to be ruined, and is gone afterwards.
     status, output = judge.execute(
         "cd /opt/evalhost/suites && EVALHOST_DESTRUCTIVE_HERE=1 EVALHOST_TEST_EVERYTHING=1"
-        + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_RUNNER=/opt/evalhost/bin/evalhost-runner"
+        + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_TEST_RUNNER=/opt/evalhost/bin/evalhost-runner"
         + " EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim"
         + " EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/${suite} EVALHOST_TEST_VARIANT=${cgroupDriver}"
         + " ./${suite}.test -test.v -test.timeout=40m"

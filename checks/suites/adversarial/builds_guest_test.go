@@ -16,6 +16,9 @@ import (
 	"github.com/evalhost/evalhost/services/sandboxlab"
 )
 
+// memoryKill is what the kernel says when it kills for memory.
+const memoryKill = "memory kill"
+
 // impatience is what builds that never end are given: so many seconds on any machine.
 const impatience = 10 * time.Second
 

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// memoryKill is what the kernel says when it kills for memory.
-const memoryKill = "memory kill"
-
 // The limits most runs have: a short one for what does not end, a small one for what takes memory.
 var (
 	short = limit{100, 64}

@@ -173,7 +173,7 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string
 		Dir: guestSuites,
 		Env: append(append(guestEnv(g), d.repetition(variant)...),
 			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
-			"EVALHOST_RUNNER="+path.Join(guestBin, "evalhost-runner"),
+			"EVALHOST_TEST_RUNNER="+path.Join(guestBin, "evalhost-runner"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
 			"EVALHOST_TEST_EXAMPLES="+guestExamples,

@@ -295,7 +295,7 @@ func (d *daemon) start() *process {
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	must(d.s.t, err)
 	p := &process{ended: make(chan struct{}), socket: socket}
-	p.cmd = exec.Command(os.Getenv("EVALHOST_RUNNER"))
+	p.cmd = exec.Command(os.Getenv("EVALHOST_TEST_RUNNER"))
 	p.cmd.Env = append(slices.Clone(d.env), "NOTIFY_SOCKET="+path)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
