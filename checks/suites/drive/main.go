@@ -1,8 +1,8 @@
 // Command drive runs the project's checks and closes with one line that counts them.
 //
 //	drive lint     formatting, go vet, staticcheck
-//	drive quick    lint and every test that needs no guest, with the race detector
-//	drive test     quick, then every suite in the guest, on hosts that judge and on broken ones
+//	drive quick    lint and the tests that need no guest and no second build of the programs, with the race detector
+//	drive test     quick and those builds, then every suite in the guest, on hosts that judge and on broken ones
 //	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [SUITE...] picks some
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
@@ -52,10 +52,10 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		d.step("lint", func() error { return d.lint(ctx) })
 	case "quick":
 		d.step("lint", func() error { return d.lint(ctx) })
-		d.step("unit tests", func() error { return d.quick(ctx) })
+		d.step("unit tests", func() error { return d.unit(ctx, true) })
 	case "test":
 		d.step("lint", func() error { return d.lint(ctx) })
-		d.step("unit tests", func() error { return d.quick(ctx) })
+		d.step("unit tests", func() error { return d.unit(ctx, false) })
 		d.step("flake", func() error { return d.evaluation(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
 	case "suites":

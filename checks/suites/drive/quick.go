@@ -45,10 +45,11 @@ func (d *drive) lint(ctx context.Context) error {
 // nixTrees names what the flake is evaluated with (checks/nix).
 const nixTrees = "EVALHOST_NIXEVAL"
 
-// quick runs every test that needs no guest, with the race detector. Evaluating the flake takes minutes and is no part of
-// it: those tests skip themselves and say so.
-func (d *drive) quick(ctx context.Context) error {
-	return d.tests(ctx, "unit tests", "env", nixTrees+"=", "go", "test", "-race", "-json", "-timeout", "5m", "./...")
+// unit runs every test that needs no guest, with the race detector. Evaluating the flake takes minutes and is no part of
+// it: those tests skip themselves and say so. Neither, when it shall be short, are tests that build every program.
+func (d *drive) unit(ctx context.Context, short bool) error {
+	return d.tests(ctx, "unit tests", "env", nixTrees+"=", "go", "test", "-race", "-json", "-timeout", "10m",
+		fmt.Sprintf("-short=%t", short), "./...")
 }
 
 // evaluation runs the tests of the flake once more, with what they evaluate against. Where that is not named there is
