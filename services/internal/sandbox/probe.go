@@ -101,7 +101,7 @@ func probe(ctx context.Context, eng daemon, driver cgroup.Driver, cfg ProbeConfi
 	defer held.release()
 	s := &Sandbox{
 		cfg: Config{Instance: instance, Scratch: cfg.Scratch}, engine: eng, driver: driver,
-		log: slog.New(slog.DiscardHandler), images: map[string]engine.Image{},
+		log: slog.New(slog.DiscardHandler), images: map[string]engine.Image{}, watch: nobody{},
 	}
 	dir := filepath.Join(cfg.Scratch, cgroup.Safe(instance))
 	if err := os.Mkdir(dir, 0o755); err != nil {
