@@ -153,7 +153,7 @@ func TestC76AFullDiskOfTheHostIsNoCompilationError(t *testing.T) {
 	})
 	g := onAHost(t, func(c *Config) { c.Scratch = dir })
 	// The build's own space: full, and the source's fault.
-	own := shell("dd if=/dev/zero of=/tmp/full bs=1M count=70; exit 1")
+	own := shell("for i in 1 2 3; do dd if=/dev/zero of=/tmp/full$i bs=1M count=50; done; exit 1") // each below what one file may be
 	if b := g.build(own); b.Stop != OnItsOwn || b.ExitCode != 1 || !strings.Contains(string(b.Stderr), "No space left on device") {
 		t.Errorf("a build that fills its own space: %s; %s", shown(b.Outcome), b.Stderr)
 	}
