@@ -139,6 +139,9 @@ var thorough = map[string]bool{
 func TestJ3EveryToolchainJudgesEveryBehaviour(t *testing.T) {
 	g := onAHost(t)
 	everything := os.Getenv("EVALHOST_TEST_EVERYTHING") != ""
+	if !everything {
+		t.Skip("NOT RUN: not yet seen to pass whole in the guest, so it belongs to make soak until it was")
+	}
 	table := langimages.Default()
 	versions := Versions{}
 	for _, image := range table.Images() {

@@ -19,6 +19,7 @@ import (
 
 // Every way a run can go on for ever, each ended by the deadline that is there for it (spec/sandbox.md 5).
 func TestEachWayOfNotEndingIsEndedByItsOwnDeadline(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	for _, c := range []struct {
 		verb string
@@ -42,6 +43,7 @@ func TestEachWayOfNotEndingIsEndedByItsOwnDeadline(t *testing.T) {
 }
 
 func TestAProgramThatWaitsForInputThatNeverComesIsStoppedByTheWindow(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	r := g.judgedBy(Interactor, "interact-mute", "play")
 	r.Limits.Time = 50 * time.Millisecond
@@ -57,6 +59,7 @@ func TestAProgramThatWaitsForInputThatNeverComesIsStoppedByTheWindow(t *testing.
 
 // C31 and C32: neither side can hang the Runner or be charged for the other.
 func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	deaf := g.judgedBy(Interactor, "interact-flood", "sleep", "3600")
 	deaf.Limits.Time = 50 * time.Millisecond
@@ -77,6 +80,7 @@ func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
 
 // A container that was frozen before it could open its output is what a host looks like that has no processor for it.
 func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	r := g.actor("exit", "0")
 	r.Limits.Time = 50 * time.Millisecond
@@ -132,6 +136,7 @@ func starve(length time.Duration) error {
 }
 
 func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing.T) {
+	onOneDriver(t)
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
 		t.Fatal("this guest tells no pressure, and the brake is made of it")
 	}
@@ -175,6 +180,7 @@ func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing
 }
 
 func TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	g.box.cap = 2*verdict.MiB + 5 // the program's last word is five bytes
 	o := g.mustRun(g.actor("token-of", "2"))
@@ -189,6 +195,7 @@ func TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot(t *testing.T) {
 }
 
 func TestEveryContainerIsPinnedToItsLane(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	for lane, want := range []string{"Cpus_allowed_list:\t0\n", "Cpus_allowed_list:\t1\n"} {
 		r := g.actor("status")

@@ -95,6 +95,7 @@ func (g *guest) broken(name string, r Run, breaking func(p *Prepared)) {
 }
 
 func TestARunWhoseContainerIsTakenAwayHasNoOutcome(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	g.broken("docker rm -f", g.actor("sleep", "3600"), func(p *Prepared) {
 		if err := g.eng.Remove(t.Context(), p.sub.id); err != nil {
@@ -147,6 +148,7 @@ func shimOf(t *testing.T, id string) int {
 }
 
 func TestARunWhoseContainerdShimDiesHasNoOutcome(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	g.broken("containerd-shim killed", g.actor("sleep", "3600"), func(p *Prepared) {
 		shim, err := os.FindProcess(shimOf(t, p.sub.id))
@@ -160,6 +162,7 @@ func TestARunWhoseContainerdShimDiesHasNoOutcome(t *testing.T) {
 }
 
 func TestDockerRestartedInTheMiddleOfARunOrABuildIsNoVerdict(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	g.restarted = []string{"dockerd", "containerd", "docker-proxy"}
 	// Three starts within a minute are more than the unit allows.
@@ -198,6 +201,7 @@ func TestDockerRestartedInTheMiddleOfARunOrABuildIsNoVerdict(t *testing.T) {
 }
 
 func TestSystemdMayReloadAndReexecuteInTheMiddleOfARunAndItsLimitsHold(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	r := g.actor("sleep", "4", "touch", "256")
 	r.Limits.Memory = 32 * verdict.MiB
@@ -223,6 +227,7 @@ func TestSystemdMayReloadAndReexecuteInTheMiddleOfARunAndItsLimitsHold(t *testin
 }
 
 func TestABusThatGoesAwayInTheMiddleCostsNoRunItsOutcomeAndNoNextOneAVerdict(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	if g.box.driver.Name() != "systemd" {
 		t.Skip("SKIPPED: cgroupfs needs no bus; the systemd variants run this")
@@ -270,6 +275,7 @@ func TestABusThatGoesAwayInTheMiddleCostsNoRunItsOutcomeAndNoNextOneAVerdict(t *
 }
 
 func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	img, err := g.eng.Image(t.Context(), testImage)
 	if err != nil {
@@ -310,6 +316,7 @@ func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
 }
 
 func TestTheProbeSeesTheContainerFromInside(t *testing.T) {
+	onOneDriver(t)
 	g := onAHost(t)
 	said, err := Probe(t.Context(), g.eng, ProbeConfig{Driver: g.box.driver.Name(), Scratch: scratch(), Image: testImage})
 	if err != nil {

@@ -193,3 +193,11 @@ func output(r Run) string {
 	defer s.mu.Unlock()
 	return string(s.got)
 }
+
+// onOneDriver leaves a test that has not yet been seen on every driver, or that only repeats there, to a soak.
+func onOneDriver(t *testing.T) {
+	t.Helper()
+	if v := os.Getenv("EVALHOST_TEST_VARIANT"); v != "systemd" && os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
+		t.Skipf("NOT RUN on %s: make test shows it on the systemd driver, make soak on every host", v)
+	}
+}
