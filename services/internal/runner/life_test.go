@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,16 +220,17 @@ func TestTheStatusLineSaysWhatIsDone(t *testing.T) {
 // A machine that cannot judge must not use up the deliveries of one job after another.
 func TestAMachineThatCannotJudgeClaimsNothing(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
-		broken := true
+		var broken atomic.Bool // set here, read by the Runner
+		broken.Store(true)
 		e := &evaluator{}
 		e.judge = func(context.Context, protocol.Job, func(runner.Step)) (runner.Answer, error) {
-			if broken {
+			if broken.Load() {
 				return runner.Answer{}, &runner.Failure{Kind: runner.BadMachine, Err: errMachine}
 			}
 			return accepted(), nil
 		}
 		e.ready = func() error {
-			if broken {
+			if broken.Load() {
 				return errMachine
 			}
 			return nil
@@ -242,7 +244,7 @@ func TestAMachineThatCannotJudgeClaimsNothing(t *testing.T) {
 		if s, text := p.State(); s != runner.Unfit || !strings.Contains(text, errMachine.Error()) {
 			t.Errorf("after an hour: %v, %q", s, text)
 		}
-		broken = false
+		broken.Store(false)
 		r.accepted(j.ID, 2*time.Minute)
 		p.stops()
 		if got := p.endings(); !slices.Equal(got, []runner.Ending{runner.Failed, runner.Reported}) {
