@@ -231,7 +231,7 @@ func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) e
 	var errs []error
 	for i, s := range wanted {
 		var err error
-		if wanted[i].tests, err = d.taggedTests(ctx, s); err != nil {
+		if wanted[i].tests, err = taggedTests(s); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -253,28 +253,6 @@ func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) e
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// taggedTests names the tests of a suite that exist only with the build tag. A suite without one is an error: it would
-// pass by running nothing.
-func (d *drive) taggedTests(ctx context.Context, s suite) ([]string, error) {
-	list := func(tags string) ([]string, error) {
-		words, err := d.output(ctx, "go", "test", "-tags", tags, "-list", "^Test", "./"+s.pkg)
-		return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, "Test") }), err
-	}
-	all, err := list("guest")
-	if err != nil {
-		return nil, err
-	}
-	untagged, err := list("")
-	if err != nil {
-		return nil, err
-	}
-	tests := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(untagged, name) })
-	if len(tests) == 0 {
-		return nil, fmt.Errorf("suite %s has no test for the guest in %s", s.name, s.pkg)
-	}
-	return tests, nil
 }
 
 // pushSuites puts binaries, examples, and the wanted suites with their programs into the guest.

@@ -106,10 +106,16 @@ func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
 // off until the test has ended.
 func withoutReserves(t *testing.T) {
 	t.Helper()
-	if err := unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, ""); err != nil && err != unix.EBUSY {
-		t.Fatal(err)
+	debugfs := t.TempDir()
+	if err := unix.Mount("debugfs", debugfs, "debugfs", 0, ""); err != nil {
+		t.Fatalf("mount debugfs on %s: %v", debugfs, err)
 	}
-	const fairServer = "/sys/kernel/debug/sched/fair_server/cpu1/runtime"
+	t.Cleanup(func() {
+		if err := unix.Unmount(debugfs, 0); err != nil {
+			t.Errorf("unmount debugfs from %s: %v", debugfs, err)
+		}
+	})
+	fairServer := filepath.Join(debugfs, "sched/fair_server/cpu1/runtime")
 	for path, value := range map[string]string{"/proc/sys/kernel/sched_rt_runtime_us": "-1", fairServer: "0"} {
 		before, err := os.ReadFile(path)
 		if os.IsNotExist(err) && path == fairServer {

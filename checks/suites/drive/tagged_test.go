@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestASuiteIsTheTestsThatOnlyTheTagBrings(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.go":            "package a\n",
+		"a_test.go":       "package a\nfunc TestAlways(t *testing.T) {}\n",
+		"b_guest_test.go": "//go:build guest\n\npackage a\nfunc TestInside(t *testing.T) {}\nfunc TestMain(m *testing.M) {}\nfunc Testify() {}\nfunc (x y) TestMethod() {}\n",
+		"c_test.go":       "//go:build guest\n\npackage a_test\nfunc Test(t *testing.T) {}\nfunc Test_under(t *testing.T) {}\nfunc TestÄrger(t *testing.T) {}\n",
+		"d_test.go":       "//go:build !guest\n\npackage a\nfunc TestOutside(t *testing.T) {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests, err := taggedTests(suite{name: "a", pkg: dir})
+	if want := []string{"TestInside", "Test", "Test_under", "TestÄrger"}; err != nil || !slices.Equal(tests, want) {
+		t.Errorf("%q, %v; want %q", tests, err, want)
+	}
+	if _, err := taggedTests(suite{name: "none", pkg: t.TempDir()}); err == nil {
+		t.Error("a directory without a package has a suite")
+	}
+	if err := os.Remove(filepath.Join(dir, "b_guest_test.go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "c_test.go")); err != nil {
+		t.Fatal(err)
+	}
+	if tests, err := taggedTests(suite{name: "a", pkg: dir}); err == nil {
+		t.Errorf("a package without a test for the guest has the suite %q", tests)
+	}
+}
