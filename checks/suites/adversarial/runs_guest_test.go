@@ -22,6 +22,7 @@ func TestAttacks(t *testing.T) {
 	t.Run("probes", l.probes)
 	t.Run("neighbours", l.neighbours)
 	t.Run("secrets", l.secrets)
+	l.host = watch(t, l.eng, scratchDir, sandboxlab.DefaultLocks) // the checker's program of the last stays
 	for _, family := range []struct {
 		name    string
 		attacks []attack
