@@ -96,7 +96,8 @@ func faked(g *fakeGuest) (*drive, *bytes.Buffer) {
 			g.variant = o.Variant
 			return g, nil
 		},
-		here: func(context.Context, string, io.Writer, io.Writer, ...string) (int, error) { return unfit, nil },
+		oneByOne: func() string { return "these guests are all one" },
+		here:     func(context.Context, string, io.Writer, io.Writer, ...string) (int, error) { return unfit, nil },
 	}
 	return d, out
 }
@@ -140,7 +141,7 @@ func TestARunOfTheSuitesPassesOnlyWhenEverythingDid(t *testing.T) {
 		"the guest cannot be had": {
 			func(d *drive, _ *fakeGuest) {
 				d.up = func(context.Context, guest.Options) (machine, error) { return nil, broken }
-			}, "0 passed, 1 failed, 0 skipped", "FAILED bring up the systemd guest: it is broken", 0,
+			}, "0 passed, 1 failed, 0 skipped", "FAILED bring up the systemd guest of judging: it is broken", 0,
 		},
 		"the guest cannot be built": {
 			func(d *drive, _ *fakeGuest) { d.buildGuest = func(context.Context) error { return broken } },
@@ -164,7 +165,7 @@ func TestARunOfTheSuitesPassesOnlyWhenEverythingDid(t *testing.T) {
 			func(_ *drive, g *fakeGuest) { g.push = broken }, "0 passed, 1 failed, 0 skipped", "FAILED push the suites", 1,
 		},
 		"the guest cannot be looked at": {
-			func(_ *drive, g *fakeGuest) { g.look = broken }, "0 passed, 1 failed, 0 skipped", "FAILED look at the systemd guest", 1,
+			func(_ *drive, g *fakeGuest) { g.look = broken }, "0 passed, 1 failed, 0 skipped", "FAILED look at the systemd guest of judging", 1,
 		},
 		"something is left": {
 			func(_ *drive, g *fakeGuest) {
@@ -179,7 +180,7 @@ func TestARunOfTheSuitesPassesOnlyWhenEverythingDid(t *testing.T) {
 			func(_ *drive, g *fakeGuest) { g.compare = "" }, "1 passed, 1 failed, 0 skipped", "FAILED count what is left", 1,
 		},
 		"the guest does not go away": {
-			func(_ *drive, g *fakeGuest) { g.down = broken }, "1 passed, 1 failed, 0 skipped", "FAILED take down the systemd guest", 1,
+			func(_ *drive, g *fakeGuest) { g.down = broken }, "1 passed, 1 failed, 0 skipped", "FAILED take down the systemd guest of judging", 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestARunOfTheSuitesPassesOnlyWhenEverythingDid(t *testing.T) {
 			if !strings.HasSuffix(strings.TrimSpace(out.String()), c.line) || !strings.Contains(out.String(), c.says) || g.downs != c.downs {
 				t.Errorf("want %q and %q, %d guests taken down; %d were:\n%s", c.line, c.says, c.downs, g.downs, out)
 			}
-			if c.downs > 0 && !slices.ContainsFunc(d.steps, func(s timed) bool { return s.name == "bring up the systemd guest" }) {
+			if c.downs > 0 && !slices.ContainsFunc(d.steps, func(s timed) bool { return s.name == "bring up the systemd guest of judging" }) {
 				t.Errorf("the table of times has no bringing up: %v", d.steps)
 			}
 		})
@@ -220,20 +221,26 @@ func TestASuiteThatFailsStopsNeitherTheOthersNorTheCount(t *testing.T) {
 		ran = append(ran, strings.TrimSuffix(name, ".test"))
 	}
 	var want []string
+	guests := 0
 	for _, variant := range []string{"systemd", "docker20", "cgroupfs"} {
-		want = append(want, lookName)
-		for _, s := range suites {
-			if slices.Contains(s.on, variant) && !slices.Contains(soakOnly[s.name], variant) {
-				want = append(want, s.name)
+		for track := range tracks {
+			var here []string
+			for _, s := range suites {
+				if s.track == track && slices.Contains(s.on, variant) && !slices.Contains(soakOnly[s.name], variant) {
+					here = append(here, s.name)
+				}
+			}
+			if len(here) > 0 {
+				want = append(append(append(want, lookName), here...), lookName)
+				guests++
 			}
 		}
-		want = append(want, lookName)
 	}
 	if !slices.Equal(ran, want) {
 		t.Errorf("ran %q, want %q\n%s", ran, want, out)
 	}
-	if g.downs != 3 {
-		t.Errorf("%d guests were taken down", g.downs)
+	if guests < 4 || g.downs != guests {
+		t.Errorf("of %d guests %d were taken down", guests, g.downs)
 	}
 }
 
@@ -297,8 +304,8 @@ func TestTheTimesOfABuildAreInTheTable(t *testing.T) {
 	d.close()
 	_, table, _ := strings.Cut(out.String(), "Where the time went")
 	for _, want := range []string{
-		"0s  build the guest\n        9s    of that: disk\n", "build the binaries", "build the suites", "bring up the systemd guest", "push the suites",
-		"suite judging on systemd", "count what is left on systemd", "take down the systemd guest",
+		"0s  build the guest\n        9s    of that: disk\n", "build the binaries", "build the suites", "bring up the systemd guest of judging", "push the suites into the systemd guest of judging",
+		"suite judging on systemd", "count what is left in the systemd guest of judging", "take down the systemd guest of judging",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table has no line %q:\n%s", want, table)

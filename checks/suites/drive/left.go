@@ -35,7 +35,7 @@ func takeLook(ctx context.Context, g machine) error {
 }
 
 // countLeft prints in one line what is on the guest after all suites and was before them, and fails when anything is left.
-func (d *drive) countLeft(ctx context.Context, g machine, variant string) error {
+func (d *drive) countLeft(ctx context.Context, g machine, where string) error {
 	said, err := look(ctx, g, "compare")
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (d *drive) countLeft(ctx context.Context, g machine, variant string) error 
 	for _, c := range found.Counts {
 		words = append(words, fmt.Sprintf("%s %d (%d)", c.Kind, c.After, c.Before))
 	}
-	fmt.Fprintf(d.out, "left on %s, and in brackets before: %s; %d left behind\n", variant, strings.Join(words, ", "), len(found.Left))
+	fmt.Fprintf(d.out, "left in the %s, and in brackets before: %s; %d left behind\n", where, strings.Join(words, ", "), len(found.Left))
 	if len(found.Left) > 0 {
 		return fmt.Errorf("left behind:\n  %s", strings.Join(found.Left, "\n  "))
 	}

@@ -2,7 +2,7 @@
 //
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and the tests that need no guest and no second build of the programs, with the race detector
-//	drive test     quick and those builds, then every suite in the guest, on hosts that judge and on broken ones
+//	drive test     quick and those builds, then every suite in the guest, on hosts that judge and on broken ones, two guests at a time
 //	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [SUITE...] picks some
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
@@ -104,13 +104,16 @@ const atMost = 80 * time.Minute
 // drive collects what was run. A step that could not be carried out counts as one failure.
 type drive struct {
 	shop
-	out     io.Writer
-	hunted  []mutation // the controls that are switched off
-	soak    bool       // suites repeat what they only try a few times in a test
-	began   time.Time
+	out    io.Writer
+	hunted []mutation // the controls that are switched off
+	soak   bool       // suites repeat what they only try a few times in a test
+	began  time.Time
+
+	mu      sync.Mutex // over what follows: tracks run side by side
 	tallies []*tally
 	steps   []timed
 	broken  []string // steps that could not be carried out
+
 	// everything is not empty when a suite shall run all it has on every variant, and not only what depends on it.
 	everything string
 }
@@ -137,9 +140,13 @@ func (t *inTurn) Write(p []byte) (int, error) {
 func (d *drive) step(name string, f func() error) bool {
 	began := time.Now()
 	fmt.Fprintf(d.out, "== %s\n", name)
+	d.mu.Lock()
 	at := len(d.steps) // its parts come after it
 	d.steps = append(d.steps, timed{name: name})
+	d.mu.Unlock()
 	err := f()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.steps[at].took = time.Since(began)
 	if err != nil {
 		fmt.Fprintf(d.out, "FAILED %s: %v\n", name, err)
@@ -149,8 +156,19 @@ func (d *drive) step(name string, f func() error) bool {
 	return true
 }
 
+// tally begins the tally of one suite.
+func (d *drive) tally(name string) *tally {
+	t := newTally(name)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tallies = append(d.tallies, t)
+	return t
+}
+
 // part notes the time of something inside the step that is being carried out.
 func (d *drive) part(name string, took time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.steps = append(d.steps, timed{"  of that: " + name, took})
 }
 

@@ -73,8 +73,7 @@ func (d *drive) tests(ctx context.Context, name string, argv ...string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", cmd, err)
 	}
-	t := newTally(name)
-	d.tallies = append(d.tallies, t)
+	t := d.tally(name)
 	readErr := t.read(out, d.out)
 	waitErr := cmd.Wait()
 	t.took = time.Since(began)

@@ -34,6 +34,8 @@ type shop struct {
 	buildGuest func(ctx context.Context) error
 	// up starts a pristine guest.
 	up func(ctx context.Context, o guest.Options) (machine, error)
+	// oneByOne says why there is no room for two guests at a time; empty where there is.
+	oneByOne func() string
 	// here runs the product of dir on this machine and returns its exit status.
 	here func(ctx context.Context, dir string, stdout, stderr io.Writer, args ...string) (int, error)
 }
@@ -60,7 +62,8 @@ func (d *drive) real() shop {
 			}
 			return g, nil
 		},
-		here: d.productHere,
+		oneByOne: oneByOne,
+		here:     d.productHere,
 	}
 }
 

@@ -40,6 +40,8 @@ type suite struct {
 	pkg  string // directory in the tree
 	// on lists the variants it runs on.
 	on []string
+	// track is where it runs: each track has guests of its own, one after another, beside those of the other track.
+	track int
 	// tests are the names of those that only the build tag brings; the others ran without a guest already.
 	tests []string
 }
@@ -50,13 +52,13 @@ var testVariants = []string{"systemd", "cgroupfs", "legacy", "unconfined", "nopi
 
 // suites in the order in which they run.
 var suites = []suite{
-	{"hosts", "checks/suites/hosts", []string{"systemd", "cgroupfs", "legacy", "hybrid", "unconfined", "nopids", "docker20"}, nil},
-	{"shim", "shim", []string{"systemd", "cgroupfs"}, nil},
-	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs", "docker20"}, nil},
-	{"judge", "services/internal/judge", []string{"systemd"}, nil},
-	{"judging", "checks/suites/judging", []string{"systemd"}, nil},
-	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, nil},
-	{"protocol", "services/runner/suite", []string{"systemd"}, nil},
+	{"hosts", "checks/suites/hosts", []string{"systemd", "cgroupfs", "legacy", "hybrid", "unconfined", "nopids", "docker20"}, 1, nil},
+	{"shim", "shim", []string{"systemd", "cgroupfs"}, 0, nil},
+	{"sandbox", "services/internal/sandbox", []string{"systemd", "cgroupfs", "docker20"}, 0, nil},
+	{"judge", "services/internal/judge", []string{"systemd"}, 1, nil},
+	{"judging", "checks/suites/judging", []string{"systemd"}, 1, nil},
+	{"adversarial", "checks/suites/adversarial", []string{"systemd", "cgroupfs"}, 0, nil},
+	{"protocol", "services/runner/suite", []string{"systemd"}, 1, nil},
 }
 
 // soakOnly are the suites that a test leaves to a soak on these hosts, unless it is asked for them by name: what has not yet
@@ -92,15 +94,20 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	if !d.step("build the guest", func() error { return d.buildGuest(ctx) }) {
 		return
 	}
-	ran := false
+	var stays []stay
 	for _, variant := range variants {
-		here := wanted
-		if len(names) == 0 && !d.soak {
-			here = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool { return slices.Contains(soakOnly[s.name], variant) })
+		for track := range tracks {
+			here := slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
+				return s.track != track || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc")) ||
+					len(names) == 0 && !d.soak && slices.Contains(soakOnly[s.name], variant)
+			})
+			if len(here) > 0 {
+				stays = append(stays, stay{variant: variant, track: track, suites: here})
+			}
 		}
-		ran = d.onVariant(ctx, variant, dir, here) || ran
 	}
-	if !ran {
+	d.inTracks(stays, func(s stay) { d.stayIn(ctx, s, dir) })
+	if len(stays) == 0 {
 		d.step("suites", func() error { return fmt.Errorf("none of %q runs on any of %q", names, variants) })
 	}
 }
@@ -121,38 +128,31 @@ func choose(names []string) ([]suite, error) {
 	return wanted, nil
 }
 
-// onVariant runs the suites of one variant in a pristine guest, which is gone afterwards whatever happened. What is on the host
-// after all of them is counted here, by somebody who had no part in any of them. It says whether a suite belongs on the variant.
-func (d *drive) onVariant(ctx context.Context, variant, dir string, wanted []suite) (any bool) {
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
-		return !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
-	})
-	if len(wanted) == 0 {
-		return false
-	}
+// stayIn runs suites in a pristine guest, which is gone afterwards whatever happened. What is on the host after all of them is
+// counted here, by somebody who had no part in any of them.
+func (d *drive) stayIn(ctx context.Context, s stay, dir string) {
 	var g machine
 	defer func() {
 		if g != nil {
-			d.step("take down the "+variant+" guest", g.Down)
+			d.step("take down the "+s.name(), g.Down)
 		}
 	}()
-	if !d.step("bring up the "+variant+" guest", func() (err error) {
-		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d", os.Getpid()), Variant: variant, Log: d.out})
+	if !d.step("bring up the "+s.name(), func() (err error) {
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d-%d", os.Getpid(), s.track), Variant: s.variant, Log: d.out})
 		return err
 	}) {
-		return true
+		return
 	}
-	if !d.step("push the suites", func() error { return pushSuites(ctx, g, dir, wanted) }) {
-		return true
+	if !d.step("push the suites into the "+s.name(), func() error { return pushSuites(ctx, g, dir, s.suites) }) {
+		return
 	}
-	if !d.step("look at the "+variant+" guest", func() error { return takeLook(ctx, g) }) {
-		return true
+	if !d.step("look at the "+s.name(), func() error { return takeLook(ctx, g) }) {
+		return
 	}
-	for _, s := range wanted {
-		d.step("suite "+s.name+" on "+variant, func() error { return d.runSuite(ctx, g, s, variant) })
+	for _, one := range s.suites {
+		d.step("suite "+one.name+" on "+s.variant, func() error { return d.runSuite(ctx, g, one, s.variant) })
 	}
-	d.step("count what is left on "+variant, func() error { return d.countLeft(ctx, g, variant) })
-	return true
+	d.step("count what is left in the "+s.name(), func() error { return d.countLeft(ctx, g, s.name()) })
 }
 
 // runSuite runs one pushed test binary and tallies what it prints.
@@ -173,8 +173,7 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string
 	if err := convert.Start(); err != nil {
 		return fmt.Errorf("start test2json: %w", err)
 	}
-	t := newTally(name)
-	d.tallies = append(d.tallies, t)
+	t := d.tally(name)
 	read := make(chan error, 1)
 	go func() { read <- t.read(events, d.out) }()
 	result, execErr := g.Exec(ctx, guest.Cmd{

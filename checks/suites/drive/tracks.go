@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+)
+
+// tracks is how many guests may be up at a time. An emulated host that starts one container after another keeps little more
+// than one of this machine's processors busy, whatever it has itself (docs/decisions/0060): a second one beside it costs little.
+const tracks = 2
+
+// What a machine must have for two guests at a time: a processor each, and memory for both and for what they are fed by.
+const (
+	processorsForTwo = 2
+	memoryForTwo     = 10 << 30 // bytes, available
+)
+
+// stay is what happens between the start of a guest and its end.
+type stay struct {
+	variant string
+	track   int
+	suites  []suite
+}
+
+// name of its guest, for people.
+func (s stay) name() string {
+	return fmt.Sprintf("%s guest of %s", s.variant, s.suites[0].name)
+}
+
+// inTracks carries out the stays of each track one after another, and the tracks side by side where the machine is large
+// enough. It returns when all have ended.
+func (d *drive) inTracks(stays []stay, f func(stay)) {
+	if why := d.oneByOne(); why != "" {
+		fmt.Fprintf(d.out, "one guest at a time: %s\n", why)
+		for _, s := range stays {
+			f(s)
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for track := range tracks {
+		all.Go(func() {
+			for _, s := range stays {
+				if s.track == track {
+					f(s)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// oneByOne says why this machine has no room for two guests; empty where it has.
+func oneByOne() string {
+	if n := runtime.NumCPU(); n < processorsForTwo {
+		return fmt.Sprintf("this machine has %d processor", n)
+	}
+	const path = "/proc/meminfo"
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Sprintf("how much memory is available is not known: %v", err)
+	}
+	return tooSmall(string(content))
+}
+
+var available = regexp.MustCompile(`(?m)^MemAvailable: +(\d+) kB$`)
+
+func tooSmall(meminfo string) string {
+	found := available.FindStringSubmatch(meminfo)
+	if found == nil {
+		return "how much memory is available is not known: /proc/meminfo has no MemAvailable"
+	}
+	kib, err := strconv.ParseUint(found[1], 10, 53)
+	if err != nil || kib<<10 < memoryForTwo {
+		return fmt.Sprintf("%s KiB of memory are available, and two take %d KiB", found[1], memoryForTwo>>10)
+	}
+	return ""
+}
