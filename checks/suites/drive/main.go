@@ -51,11 +51,9 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "lint":
 		d.step("lint", func() error { return d.lint(ctx) })
 	case "quick":
-		d.step("lint", func() error { return d.lint(ctx) })
-		d.step("unit tests", func() error { return d.unit(ctx, true) })
+		d.quick(ctx, true)
 	case "test":
-		d.step("lint", func() error { return d.lint(ctx) })
-		d.step("unit tests", func() error { return d.unit(ctx, false) })
+		d.quick(ctx, false)
 		d.step("flake", func() error { return d.evaluation(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
 	case "suites":

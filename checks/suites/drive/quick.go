@@ -14,6 +14,13 @@ import (
 // lintModule pins the linters outside the product's own module, so that they never become its dependencies.
 const lintModule = "-modfile=checks/lint/go.mod"
 
+// quick is lint and what needs no guest. The race detector needs a C compiler.
+func (d *drive) quick(ctx context.Context, short bool) {
+	d.step("tools", func() error { return d.tools(ctx) })
+	d.step("lint", func() error { return d.lint(ctx) })
+	d.step("unit tests", func() error { return d.unit(ctx, short) })
+}
+
 // lint checks formatting and runs the analysers over every build of the tree: the release and the guest suites.
 func (d *drive) lint(ctx context.Context) error {
 	files, err := d.output(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go")
