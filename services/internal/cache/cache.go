@@ -130,11 +130,12 @@ func (c *Cache) proveLocks() error {
 	return nil
 }
 
-// entry is the directory of a package.
+// entry is the directory of a package. A checksum is the Server's word: two dots of it are allowed (5.3) and must not lead
+// out of here.
 func (c *Cache) entry(ref Ref) string {
 	sum := strings.ToLower(ref.SHA256)
 	pair := func(i int) string {
-		if len(sum) < 2*i+2 {
+		if len(sum) < 2*i+2 || sum[2*i:2*i+2] == ".." {
 			return "__"
 		}
 		return sum[2*i : 2*i+2]

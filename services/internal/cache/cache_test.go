@@ -62,6 +62,31 @@ func TestNamesThatCannotBePartOfAPathAreRefusedBeforeAnythingIsTouched(t *testin
 	}
 }
 
+// The contract allows dots in a checksum, and two of them are a name of the directory above.
+func TestAChecksumOfDotsLeadsNowhereElse(t *testing.T) {
+	s := newServer()
+	outside := t.TempDir()
+	precious := filepath.Join(outside, "victim", "file", "precious")
+	if err := os.MkdirAll(precious, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, filepath.Join(outside, "a", "cache"), "one", plenty)
+	s.add("victim", 10)
+	for _, sum := range []string{"......", "ab....", "....ab", "..", ".....", "...", "..aabb" + strings.Repeat("0", 58)} {
+		ref := Ref{"victim", sum}
+		if entry := c.entry(ref); !strings.HasPrefix(entry, filepath.Join(c.cfg.Path, "packages")+"/") || strings.Count(entry[len(c.cfg.Path):], "/") != 5 {
+			t.Errorf("the checksum %q leads to %s", sum, entry)
+		}
+		if h, err := c.Get(t.Context(), ref, s); err == nil {
+			h.Release()
+			t.Errorf("the checksum %q was met", sum)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Errorf("something outside of the cache was removed: %v", err)
+	}
+}
+
 func TestAPackageIsDownloadedOnceAndUnpackedOnce(t *testing.T) {
 	s, u, w := newServer(), &unpacker{}, &seen{}
 	dir := t.TempDir()
