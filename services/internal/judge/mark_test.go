@@ -4,8 +4,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -258,6 +260,44 @@ func TestABadAnswerArchiveIsTheParticipantsWrongAnswer(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// An archive can name any place at all for its content; what the kernel says to such a place is the participant's doing.
+func TestAnArchiveThatPointsBeyondItselfIsTheParticipantsWrongAnswer(t *testing.T) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	extra := func(offset uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{1, 0, 8, 0}, offset) }
+	for _, name := range []string{"1a.out", "2a.out"} {
+		entry, err := w.CreateHeader(&zip.FileHeader{Name: name, Extra: extra(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := entry.Write([]byte("A\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, offset := range []uint64{1 << 40, math.MaxInt64, math.MaxInt64 - 10, 1 << 63, math.MaxUint64} {
+		content := bytes.Clone(b.Bytes())
+		// The directory's records say that the place is in the extra field, and there it is.
+		for at := bytes.Index(content, []byte("PK\x01\x02")); at >= 0; {
+			copy(content[at+42:], "\xff\xff\xff\xff")
+			binary.LittleEndian.PutUint64(content[at+46+len("1a.out")+4:], offset)
+			next := bytes.Index(content[at+4:], []byte("PK\x01\x02"))
+			if next < 0 {
+				break
+			}
+			at += 4 + next
+		}
+		j, err := Marker{Scratch: t.TempDir()}.Mark(t.Context(), openAnswers(t, twoAnswers()), upload(t, "a.zip", string(content)))
+		if err != nil {
+			t.Errorf("offset %#x: %v", offset, err)
+		} else if j.Verdict != verdict.AnswerWrong || j.Log == "" {
+			t.Errorf("offset %#x: %s, %q", offset, j.Verdict, j.Log)
+		}
 	}
 }
 

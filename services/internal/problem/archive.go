@@ -117,7 +117,7 @@ func openZip(src string, limits ArchiveLimits) (_ *source, err error) {
 	if err != nil {
 		return nil, &Error{Code: CodeArchive, Where: src, Msg: "cannot be opened", Err: err}
 	}
-	bounded := &boundedReaderAt{from: file, left: listingBudget(limits)}
+	bounded := &boundedReaderAt{from: file, size: info.Size(), left: listingBudget(limits)}
 	archive, err := zip.NewReader(bounded, info.Size())
 	switch {
 	case errors.Is(err, errListing):
@@ -195,9 +195,11 @@ func listingBudget(limits ArchiveLimits) int64 {
 	return int64(verdict.MiB) + int64(limits.Entries)*int64(verdict.KiB)
 }
 
-// boundedReaderAt fails once more than left bytes were asked of it.
+// boundedReaderAt fails once more than left bytes were asked of it. An archive may name any place for its content; one that
+// lies beyond the file is never asked of the kernel, whose refusal would read as a failure of this machine.
 type boundedReaderAt struct {
 	from      io.ReaderAt
+	size      int64
 	left      int64
 	unbounded bool
 }
@@ -208,6 +210,9 @@ func (b *boundedReaderAt) ReadAt(p []byte, off int64) (int, error) {
 		if b.left < 0 {
 			return 0, errListing
 		}
+	}
+	if off < 0 || off >= b.size {
+		return 0, io.EOF
 	}
 	return b.from.ReadAt(p, off)
 }
