@@ -213,7 +213,7 @@ func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standin
 	}
 	machine := hostcheck.Here(hostcheck.Options{
 		CgroupRoot: d.s.CgroupRoot, Scratch: d.s.Scratch, Shim: d.s.Shim, Manifest: d.s.Manifest, DockerHost: d.s.DockerHost,
-		References: d.s.References, Keys: keys,
+		References: d.s.References, Keys: keys, Cache: d.s.CachePath, Lanes: d.s.Lanes,
 	})
 	defer func() { _ = machine.Close() }()
 	report := hostcheck.Run(ctx, machine)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/evalhost/evalhost/shim/wire"
 )
 
 // The rows of this file and of its neighbours ask from inside: the daemon's word about its profile, its drivers and its
@@ -26,13 +28,20 @@ var containerProbe = requirement{
 		}
 		said, err := m.Container(ctx, m.docker.CgroupDriver, m.proved)
 		if err != nil {
-			return failed(err.Error(), "look at journalctl -u docker, and see that the daemon runs in the same mount namespace as this process")
+			return failed(err.Error(), "look at journalctl -u docker, and see that the daemon runs in the same mount namespace as this process, "+
+				"where AJ_Work__Path and AJ_Cache__Path are the same directories")
 		}
 		if m.inside = readInside(said); !m.inside.whole() {
 			return failed(fmt.Sprintf("the container in image %s did not say everything; it said %q", m.proved, clip(said)),
 				"see that the image has a /bin/sh and that /proc is mounted in containers")
 		}
-		return met("done with one")
+		if m.Cache == "" {
+			return met("done with one")
+		}
+		if err := m.inside.mounted(wire.InputDir, m.Cache, m.path(mountinfo)); err != nil {
+			return failed(err.Error(), "let the daemon and this process see the same directory at AJ_Cache__Path")
+		}
+		return met("done with one, which had the cache mounted")
 	},
 }
 

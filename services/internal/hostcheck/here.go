@@ -29,7 +29,7 @@ type Options struct {
 	References map[string]string
 	// Keys are the images that are needed; nil for all that the manifest describes.
 	Keys []string
-	// Cache is a directory that judges will mount; it is proved to be mountable where it exists. Empty for none.
+	// Cache is a directory below which judges will mount; a container proves that it can, where it exists. Empty for none.
 	Cache string
 	// Lanes is how many tests shall be judged at once; zero is one.
 	Lanes int
@@ -52,9 +52,12 @@ func Here(opts Options) *Machine {
 	m.Bus = func(ctx context.Context) (string, error) { return reachBus(ctx, opts.CgroupRoot) }
 	m.Probe = func(ctx context.Context, driver string) error { return probe(ctx, driver, opts.CgroupRoot) }
 	m.Container = func(ctx context.Context, driver, image string) (string, error) {
-		return daemon.container(ctx, opts, driver, image)
+		return daemon.container(ctx, opts, m.Cache, driver, image)
 	}
 	m.Lanes, m.Processors = opts.Lanes, sandbox.ThisMachine()
+	if info, err := os.Stat(opts.Cache); err == nil && info.IsDir() {
+		m.Cache = opts.Cache
+	}
 	m.Images, m.ImagesErr = images(opts, daemon)
 	return m
 }
@@ -91,7 +94,7 @@ func (d *daemon) close() error {
 }
 
 // container runs the probe in the nearest directory to scratch that exists: asking does not make it.
-func (d *daemon) container(ctx context.Context, opts Options, driver, image string) (string, error) {
+func (d *daemon) container(ctx context.Context, opts Options, cache, driver, image string) (string, error) {
 	if d.client == nil {
 		return "", errors.New("the daemon was not reached")
 	}
@@ -99,11 +102,9 @@ func (d *daemon) container(ctx context.Context, opts Options, driver, image stri
 	if err != nil {
 		return "", err
 	}
-	cfg := sandbox.ProbeConfig{Driver: driver, CgroupRoot: opts.CgroupRoot, Scratch: scratch, Image: image}
-	if info, err := os.Stat(opts.Cache); err == nil && info.IsDir() {
-		cfg.Mount = opts.Cache
-	}
-	return sandbox.Probe(ctx, d.client, cfg)
+	return sandbox.Probe(ctx, d.client, sandbox.ProbeConfig{
+		Driver: driver, CgroupRoot: opts.CgroupRoot, Scratch: scratch, Image: image, Mount: cache,
+	})
 }
 
 // images reads the manifest and makes one Image of each that is needed, in the order of the table of languages.

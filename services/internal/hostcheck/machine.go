@@ -35,6 +35,8 @@ type Machine struct {
 	// Lanes is how many tests shall be judged at once, and Processors what they are made of; zero is one.
 	Lanes      int
 	Processors sandbox.Processors
+	// Cache is the directory that the probe container is given, as judges are; empty for none.
+	Cache string
 	// Scratch is the directory that runs are made in. It may be missing: then its file system is looked at.
 	Scratch string
 	// Shim is the path of the shim's executable.
