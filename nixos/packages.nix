@@ -29,6 +29,7 @@ let
       # What the module writes, which the daemon's settings are held against.
       ../checks/nix/testdata
       # What is held against the sources: the page for whoever is on call, and the figures it shows.
+      (fileset.maybeMissing ../docs/author.md)
       (fileset.maybeMissing ../docs/operator.md)
       (fileset.maybeMissing ../docs/grafana)
     ];
