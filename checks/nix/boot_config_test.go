@@ -2,6 +2,7 @@ package nix
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// boot runs boot-config.sh as the ISO does and returns what it wrote, by name.
-func boot(t *testing.T, commandLine, volume, leases string) (map[string]string, string, error) {
+// boot runs boot-config.sh as the ISO does and returns what it wrote, by name. The daemon, if one is given, is asked.
+func boot(t *testing.T, commandLine, volume, leases string, daemon ...string) (map[string]string, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	arguments := []string{
@@ -28,7 +29,7 @@ func boot(t *testing.T, commandLine, volume, leases string) (map[string]string, 
 			t.Fatal(err)
 		}
 	}
-	_, output, err := script(t, "nixos/profiles/boot-config.sh", nil, "", arguments...)
+	_, output, err := script(t, "nixos/profiles/boot-config.sh", nil, "", append(arguments, daemon...)...)
 	written := map[string]string{}
 	entries, _ := os.ReadDir(filepath.Join(dir, "out"))
 	for _, entry := range entries {
@@ -52,7 +53,7 @@ func TestAHostIsToldAtBootWhomItJudgesFor(t *testing.T) {
 			"initrd=\\x root=/dev/x evalhost.server=https://judge.example.org/api/v1 evalhost.name=hall-2 evalhost.resolver=192.0.2.53,2001:db8::53 quiet\n",
 			"", "DNS=198.51.100.1\n",
 			map[string]string{
-				"runner.env":     "AJ_Runner__TestsAtOnce=1\nAJ_Server__BaseUrl=https://judge.example.org/api/v1\nAJ_Runner__Name=hall-2\n",
+				"runner.env":     "AJ_Runner__TestsAtOnce=\"1\"\nAJ_Server__BaseUrl=\"https://judge.example.org/api/v1\"\nAJ_Runner__Name=\"hall-2\"\n",
 				"egress":         "resolver 192.0.2.53 53\nresolver 2001:db8::53 53\n" + times + "server judge.example.org 443\n",
 				"resolv.conf":    "nameserver 192.0.2.53\nnameserver 2001:db8::53\n",
 				"timesyncd.conf": clock,
@@ -63,8 +64,8 @@ func TestAHostIsToldAtBootWhomItJudgesFor(t *testing.T) {
 			"# ours\r\nAJ_Server__BaseUrl=http://[2001:db8::7]:8080/api/v1\r\n\r\ntime=192.0.2.123\r\nEVALHOST_LOG_LEVEL=debug",
 			"ADDRESS=10.0.2.15\nDNS=10.0.2.3 10.0.2.4\n",
 			map[string]string{
-				"runner.env": "AJ_Runner__TestsAtOnce=1\nAJ_Runner__Name=from the image\n" +
-					"AJ_Server__BaseUrl=http://[2001:db8::7]:8080/api/v1\nEVALHOST_LOG_LEVEL=debug\n",
+				"runner.env": "AJ_Runner__TestsAtOnce=\"1\"\nAJ_Runner__Name=\"from the image\"\n" +
+					"AJ_Server__BaseUrl=\"http://[2001:db8::7]:8080/api/v1\"\nEVALHOST_LOG_LEVEL=\"debug\"\n",
 				"egress":         "resolver 10.0.2.3 53\nresolver 10.0.2.4 53\ntime 192.0.2.123 123\nserver 2001:db8::7 8080\n",
 				"resolv.conf":    "nameserver 10.0.2.3\nnameserver 10.0.2.4\n",
 				"timesyncd.conf": "[Time]\nNTP=192.0.2.123\n",
@@ -74,7 +75,7 @@ func TestAHostIsToldAtBootWhomItJudgesFor(t *testing.T) {
 			"evalhost.server=https://b.example:8443/api/v1",
 			"AJ_Server__BaseUrl=https://a.example/api/v1\n", "",
 			map[string]string{
-				"runner.env":     "AJ_Runner__TestsAtOnce=1\nAJ_Runner__Name=from the image\nAJ_Server__BaseUrl=https://b.example:8443/api/v1\n",
+				"runner.env":     "AJ_Runner__TestsAtOnce=\"1\"\nAJ_Runner__Name=\"from the image\"\nAJ_Server__BaseUrl=\"https://b.example:8443/api/v1\"\n",
 				"egress":         times + "server b.example 8443\n",
 				"resolv.conf":    "",
 				"timesyncd.conf": clock,
@@ -120,6 +121,90 @@ func TestAHostThatIsToldTooLittleSaysWhatIsMissingAndWritesNothing(t *testing.T)
 			}
 			if len(written) > 0 {
 				t.Errorf("written all the same: %v", written)
+			}
+		})
+	}
+}
+
+// What systemd reads back from a quoted value is the value: the characters that mean something to it are told apart.
+func TestWhatIsToldAtBootReachesTheDaemonAsItWasTold(t *testing.T) {
+	written, output, err := boot(t, "quiet", `AJ_Server__BaseUrl=https://a.example/api/v1`+"\n"+`AJ_Runner__Name=hall "2" $HOME \ a=b`+" \n", "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if want := `AJ_Runner__Name="hall \"2\" \$HOME \\ a=b "` + "\n"; !strings.Contains(written["runner.env"], want) {
+		t.Errorf("%s\nhas no line %s", written["runner.env"], want)
+	}
+}
+
+// The daemon itself is asked, so that the console says what it would say to nobody.
+func TestSettingsThatTheDaemonRefusesAreSaidOnTheConsole(t *testing.T) {
+	daemon := filepath.Join(t.TempDir(), "evalhost-runner")
+	build := exec.Command("go", "build", "-o", daemon, "./services/runner")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
+	const server = "AJ_Server__BaseUrl=https://a.example/api/v1\n"
+	for name, c := range map[string]struct{ volume, says string }{
+		"an unknown key":        {server + "AJ_Server__BaseURI=x\n", "AJ_Server__BaseURI"},
+		"a number that is none": {server + "AJ_Runner__TestsAtOnce=many\n", "AJ_Runner__TestsAtOnce"},
+		"a foreign log level":   {server + "EVALHOST_LOG_LEVEL=loud\n", "EVALHOST_LOG_LEVEL"},
+		"two of them":           {server + "EVALHOST_LOG_LEVEL=loud\nAJ_Server__BaseURI=x\n", "AJ_Server__BaseURI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written, output, err := boot(t, "quiet", c.volume, "", daemon)
+			if err == nil || !strings.Contains(output, "the settings are refused") || !strings.Contains(output, c.says) {
+				t.Errorf("%v: %s", err, output)
+			}
+			if len(written) > 0 {
+				t.Errorf("written all the same: %v", written)
+			}
+		})
+	}
+	if _, output, err := boot(t, "evalhost.name=hall-2", server, "", daemon); err != nil {
+		t.Errorf("good settings are refused: %v\n%s", err, output)
+	}
+	if _, output, err := boot(t, "quiet", server, "", "/nowhere/evalhost-runner"); err == nil {
+		t.Errorf("without the program that knows, everything is taken: %s", output)
+	}
+}
+
+func TestAVolumeThatIsNoneIsSaidOnTheConsole(t *testing.T) {
+	devices, err := filepath.Glob("/dev/[lsv]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := ""
+	for _, candidate := range devices {
+		if info, err := os.Stat(candidate); err == nil && info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0 {
+			device = candidate
+		}
+	}
+	empty, odd := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(odd, "evalhost.env"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ volume, mount, says string }{
+		"no file system":    {device, "echo wrong fs type >&2; exit 32", "cannot be mounted"},
+		"mounted and empty": {device, "exit 0", "has no file evalhost.env"},
+		"no file":           {empty, "exit 9", "has no file evalhost.env"},
+		"a directory":       {odd, "exit 9", "has no file evalhost.env"},
+		"no volume":         {filepath.Join(empty, "missing"), "exit 9", "no Server is named"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.volume == "" {
+				t.Skip("NOT RUN: this machine has no block device to take for the volume")
+			}
+			out := filepath.Join(t.TempDir(), "out")
+			// The device is never touched: mount and umount are stand-ins.
+			_, output, err := script(t, "nixos/profiles/boot-config.sh", map[string]string{"mount": c.mount, "umount": "exit 0"}, "",
+				write(t, ""), write(t, "quiet"), c.volume, empty, out)
+			if err == nil || !strings.Contains(output, c.says) || !strings.Contains(output, "judges nothing until it is told") {
+				t.Errorf("%v: %s", err, output)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("something was written all the same")
 			}
 		})
 	}

@@ -1,17 +1,18 @@
 #!/bin/sh
-# boot-config.sh BASE CMDLINE VOLUME LEASES OUT: writes what a host without a configuration of its own is told at boot.
+# boot-config.sh BASE CMDLINE VOLUME LEASES OUT [DAEMON]: writes what a host without a configuration of its own is told at boot.
 #
 #   BASE     the settings the image was built with, KEY=value
 #   CMDLINE  the kernel's command line
 #   VOLUME   a block device, or a directory, with the file evalhost.env; may be missing
 #   LEASES   a directory with the leases of DHCP, for the resolvers where none are named
 #   OUT      where runner.env, egress, resolv.conf and timesyncd.conf go
+#   DAEMON   the program that is asked whether it would take the settings
 #
 # Later wins: the image, the volume, the command line. A line that is no setting is refused by name, so that a slip of
 # the pen is not a host that judges with half of what was meant.
 set -euf
 
-base=$1 cmdline=$2 volume=$3 leases=$4 out=$5
+base=$1 cmdline=$2 volume=$3 leases=$4 out=$5 daemon=${6:-}
 newline='
 '
 return=$(printf '\r')
@@ -25,7 +26,7 @@ refuse() {
 ***   evalhost.server=https://judge.example.org/api/v1
 *** or attach a volume with the label EVALHOST and a file evalhost.env with the line
 ***   AJ_Server__BaseUrl=https://judge.example.org/api/v1
-*** and start the machine again.
+*** and start the machine again. A volume that is attached while the machine runs is read at once.
 
 TEXT
   exit 1
@@ -55,11 +56,12 @@ machine() {
 directory=$volume
 if [ -b "$volume" ]; then
   directory=$(mktemp -d)
-  mount -o ro,nodev,nosuid,noexec "$volume" "$directory" || refuse "the volume EVALHOST cannot be mounted"
+  mount -o ro,nodev,nosuid,noexec "$volume" "$directory" || refuse "the volume EVALHOST ($volume) cannot be mounted"
   trap 'umount "$directory" && rmdir "$directory"' EXIT
 fi
 if [ -d "$directory" ]; then
   [ -f "$directory/evalhost.env" ] || refuse "the volume EVALHOST has no file evalhost.env"
+  [ -r "$directory/evalhost.env" ] || refuse "evalhost.env on the volume EVALHOST cannot be read"
   number=0
   while IFS= read -r line || [ -n "$line" ]; do
     number=$((number + 1))
@@ -90,6 +92,10 @@ for word in $words; do
   esac
 done
 
+# Of a key that is named twice the last one counts.
+settings=$(printf '%s' "$given" | awk -F= '{ last[$1] = NR; line[NR] = $0; key[NR] = $1 }
+  END { for (n = 1; n <= NR; n++) if (last[key[n]] == n) print line[n] }' "$base" -)
+
 [ -n "$url" ] || refuse "no Server is named"
 case $url in
 https://?*/*) port=443 ;;
@@ -118,6 +124,15 @@ if [ -z "$resolvers" ] && [ -d "$leases" ]; then
 fi
 [ -n "$times" ] || times="0.nixos.pool.ntp.org 1.nixos.pool.ntp.org"
 
+# What the daemon would refuse at its start is said here, where somebody looks.
+if [ -n "$daemon" ]; then
+  set -- "$daemon" --check-config
+  while IFS= read -r line; do set -- "$line" "$@"; done <<SETTINGS
+$settings
+SETTINGS
+  said=$(env -i "$@" 2>&1) || refuse "the settings are refused: $said"
+fi
+
 mkdir -p "$out"
 {
   for address in $resolvers; do echo "resolver $address 53"; done
@@ -126,7 +141,7 @@ mkdir -p "$out"
 } >"$out/egress"
 for address in $resolvers; do echo "nameserver $address"; done >"$out/resolv.conf"
 printf '[Time]\nNTP=%s\n' "$times" >"$out/timesyncd.conf"
-# Of a key that is named twice the last one counts.
-printf '%s' "$given" | awk -F= '{ last[$1] = NR; line[NR] = $0; key[NR] = $1 }
-  END { for (n = 1; n <= NR; n++) if (last[key[n]] == n) print line[n] }' "$base" - >"$out/runner.env"
+# Quoted, so that systemd reads back what was written, whatever is in it.
+# shellcheck disable=SC2016 # nothing of it is the shell's
+printf '%s\n' "$settings" | sed -e 's/[\\"$`]/\\&/g' -e 's/=/="/' -e 's/$/"/' >"$out/runner.env"
 echo "evalhost: judging for $url"

@@ -20,11 +20,14 @@ let
       lib.mapAttrsToList (key: value: "${key}=${value}\n") config.services.evalhost.environment
     )
   );
+  programs = config.services.evalhost.programs;
+  daemon = lib.optionalString (programs ? runner) (lib.getExe programs.runner);
   compose = pkgs.writeShellApplication {
     name = "evalhost-boot-config";
     runtimeInputs = [
       pkgs.coreutils
       pkgs.gawk
+      pkgs.gnused
       pkgs.util-linux
     ];
     text = builtins.readFile ./boot-config.sh;
@@ -34,6 +37,7 @@ in
   imports = [ "${modulesPath}/installer/cd-dvd/iso-image.nix" ];
 
   isoImage = {
+    makeBiosBootable = true;
     makeEfiBootable = true;
     makeUsbBootable = true;
   };
@@ -70,8 +74,12 @@ in
     serviceConfig = {
       Type = "oneshot";
       RemainAfterExit = true;
-      ExecStart = "${lib.getExe compose} ${base} /proc/cmdline /dev/disk/by-label/EVALHOST /run/systemd/netif/leases /run/evalhost";
-      ExecStartPost = "${config.systemd.package}/bin/systemctl --no-block try-restart systemd-timesyncd.service";
+      ExecStart = "${lib.getExe compose} ${base} /proc/cmdline /dev/disk/by-label/EVALHOST /run/systemd/netif/leases /run/evalhost ${daemon}";
+      # What waited for this at boot is done by then, and with a volume that came later it is over.
+      ExecStartPost = [
+        "${config.systemd.package}/bin/systemctl --no-block try-restart systemd-timesyncd.service"
+        "${config.systemd.package}/bin/systemctl --no-block start evalhost-egress.service evalhost-runner.service"
+      ];
       RuntimeDirectory = "evalhost";
       RuntimeDirectoryPreserve = true;
       StandardOutput = "journal+console";
