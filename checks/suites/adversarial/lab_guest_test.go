@@ -158,7 +158,7 @@ func (l *lab) plant(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(keys, "runner.key"), 0o600))
 
 	// A process of the machine that has the submissions' user: only namespaces are between them.
-	sleeper := exec.Command("/bin/sleep", "7200")
+	sleeper := exec.Command("sleep", "7200")
 	sleeper.Env = []string{"PLANTED=" + strings.TrimSpace(secret("process"))}
 	sleeper.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	must(t, sleeper.Start())
