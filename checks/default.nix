@@ -41,7 +41,8 @@ let
     images = ./images.nix;
     lanes-1 = import ./lanes.nix { lanes = 1; };
     lanes-2 = import ./lanes.nix { lanes = 2; };
-    scratch = ./scratch.nix;
+    scratch = import ./scratch.nix { onDisk = true; };
+    scratch-memory = import ./scratch.nix { onDisk = false; };
     iso-bios = import ./iso.nix { firmware = "bios"; };
     iso-uefi = import ./iso.nix { firmware = "uefi"; };
   }

@@ -75,6 +75,13 @@ in
         server.fail(f"ping -c 1 -W 3 {address}")
         server.fail(f"{get} http://{address}:8000/")
 
+    with subtest("it was the rules that refused: without them everything answers"):
+        judge.succeed("nft delete table inet evalhost")
+        assert "reached" in judge.succeed(f"{get} http://192.168.1.101:8080/answer")
+        server.succeed(f"{get} http://{address}:8000/ >&2")
+        judge.succeed("systemctl restart nftables.service")
+        judge.fail(f"{get} http://192.168.1.101:8080/answer")
+
     with subtest("what is added later is let out to, and prolonged"):
         judge.succeed("echo 'server 192.168.1.101 8080' > /tmp/egress")
         refresh = judge.succeed("systemctl show -P ExecStart evalhost-egress.service | grep -o '/nix/store[^ ;]*' | head -n 1").strip()

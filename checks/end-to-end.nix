@@ -56,7 +56,7 @@
     def approve():
         """Waits until the host has introduced itself, and approves it."""
         def waiting(_):
-            return any(r["state"] == "pendingApproval" for r in control("GET", "/state")["runners"])
+            return any(r["state"] == "pendingApproval" for r in control("GET", "/state")["runners"] or [])
         retry(waiting)
         for runner in control("GET", "/state")["runners"]:
             if runner["state"] == "pendingApproval":
@@ -100,7 +100,8 @@
         approve()
         expect(problem)
 
-    with subtest("nothing is left behind"):
+    with subtest("nothing is left behind by a Runner that was told to stop"):
+        judge.succeed("systemctl stop evalhost-runner.service")
         left = judge.succeed("docker ps --all --quiet").strip()
         assert not left, f"containers: {left}"
         judge.succeed("test -z \"$(ls -A /var/lib/evalhost/scratch)\"")

@@ -35,15 +35,16 @@
       with subtest("nobody logs in"):
           for unit in ["getty@tty1", "serial-getty@ttyS0", "sshd"]:
               judge.fail(f"systemctl is-active {unit}.service")
-          shadow = judge.succeed("cut -d: -f2 /etc/shadow").split()
-          assert all(entry.startswith(("!", "*")) for entry in shadow), "an account has a password"
+          shadow = judge.succeed("cut -d: -f2 /etc/shadow").splitlines()
+          assert shadow and all(entry.startswith(("!", "*")) for entry in shadow), "an account has a password, or needs none"
 
       with subtest("nothing survives a boot"):
           judge.shutdown()
           judge.start()
           judge.wait_for_unit("evalhost-images.service")
           for mark in marks:
-              judge.fail(f"test -e {mark}")
+              # The Runner makes a key of its own where it finds none, so that a name alone says nothing.
+              judge.fail(f"grep -qx kept {mark}")
           judge.fail("docker image inspect stranger:latest")
           judge.succeed("docker image inspect evalhost/lang-gcc:local")
     '';

@@ -28,7 +28,7 @@ let
     lib.concatStringsSep " " (
       [
         "${lib.getExe' pkgs.qemu_test "qemu-kvm"}"
-        "-m 4096 -nographic -netdev user,id=net,restrict=y -device virtio-net-pci,netdev=net"
+        "-cpu max -m 4096 -netdev user,id=net,restrict=y -device virtio-net-pci,netdev=net"
         "-cdrom $(echo ${image}/iso/*.iso)"
       ]
       ++ lib.optional (firmware == "uefi") "-bios ${pkgs.OVMF.fd}/FV/OVMF.fd"

@@ -40,7 +40,7 @@ in
     status, output = judge.execute(
         "cd /opt/evalhost/suites && EVALHOST_DESTRUCTIVE_HERE=1 EVALHOST_TEST_EVERYTHING=1"
         + " EVALHOST_BIN=/opt/evalhost/bin/evalhost EVALHOST_TEST_RUNNER=/opt/evalhost/bin/evalhost-runner"
-        + " EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim"
+        + " EVALHOST_TEST_SHIM=/opt/evalhost/bin/aj-shim EVALHOST_TEST_EXAMPLES=/opt/evalhost/examples"
         + " EVALHOST_TEST_PROGRAMS=/opt/evalhost/programs/${suite} EVALHOST_TEST_VARIANT=${cgroupDriver}"
         + " ./${suite}.test -test.v -test.timeout=40m"
         + " -test.run=\"^($(paste -s -d '|' ${suite}.tests))$\" 2>&1",
@@ -48,7 +48,9 @@ in
     )
     print(output)
     assert status == 0, "the suite ended with status " + str(status)
-    # A skip says that the machine lacks something, and this one is declared to lack nothing.
-    assert "--- SKIP" not in output, "tests were skipped"
+    # A skip says that the machine lacks something, and this one is declared to lack nothing. That a driver does without
+    # the bus is no lack.
+    skipped, meant = output.count("--- SKIP"), output.count("SKIPPED: cgroupfs needs no bus")
+    assert skipped == meant, "tests were skipped"
   '';
 }
