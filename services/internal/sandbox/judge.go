@@ -153,7 +153,8 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	return o, nil
 }
 
-// wait lets the judge end by itself until its clock has run out.
+// wait lets the judge end by itself until its clock has run out. A judge whose context is over has no word on the submission:
+// the delivery ended with the context, and what it read may be the beginning of the output only.
 func (b *beside) wait(ctx context.Context, ended <-chan struct{}) (Stop, error) {
 	outer := time.NewTimer(b.bound)
 	defer outer.Stop()
@@ -161,7 +162,11 @@ func (b *beside) wait(ctx context.Context, ended <-chan struct{}) (Stop, error) 
 	for {
 		select {
 		case <-b.c.ending.done:
-			return b.c.finish(ctx)
+			stop, err := b.c.finish(ctx)
+			if err == nil {
+				err = ctx.Err()
+			}
+			return stop, err
 		case <-ended:
 			timer := time.NewTimer(b.c.box.clock)
 			defer timer.Stop()

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,6 +94,21 @@ func TestASlowCheckerDoesNotHoldTheSubmissionUp(t *testing.T) {
 	o, err := l.judge(l.judgedBy(Checker))
 	if err != nil || o.Stop != OnItsOwn || string(o.Judge.Answer) != fmt.Sprint(size) {
 		t.Fatalf("outcome %v, %v", o.Stop, err)
+	}
+}
+
+// A stop cuts off what is still to be delivered, and a quick judge may see that as the end of the output.
+func TestAJudgeThatEndsWhileItIsGivenUpHasSaidNothing(t *testing.T) {
+	for range 20 { // whichever of the two is seen first
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &contained{ending: newEnding(), exited: make(chan struct{})}
+		b := &beside{c: c, bound: time.Minute}
+		cancel()
+		c.ending.choose(OnItsOwn)
+		close(c.exited)
+		if stop, err := b.wait(ctx, make(chan struct{})); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, %v", stop, err)
+		}
 	}
 }
 
