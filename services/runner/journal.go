@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/evalhost/evalhost/services/internal/report"
 )
 
 // newLog logs to the journal, with every attribute as a field of its own (JOB=, ATTEMPT=, TEST=, CONTAINER=), where
@@ -75,8 +77,9 @@ func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
 	return h.send(text.String(), priorityOf(r.Level), fields)
 }
 
+// quoted is a value in a line for people. A character that the journal would not show, or a terminal would act on, hides no line.
 func quoted(value string) string {
-	if value == "" || strings.ContainsAny(value, " \t\n\"=") {
+	if value == "" || strings.ContainsAny(value, " \"=") || report.Printable(value) != value {
 		return fmt.Sprintf("%q", value)
 	}
 	return value

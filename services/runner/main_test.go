@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
 
+	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/runner"
 )
 
@@ -98,12 +101,13 @@ func TestTheServiceManagerIsToldInItsOwnWords(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", path)
 	m := manager{slog.New(slog.DiscardHandler)}
 	m.Status("waiting\nREADY=1")
+	m.Status("not claiming: \x1b]0;mine\a\xff")
 	m.Alive()
 	m.needs(90 * time.Second)
 	m.ready()
 	m.stopping()
 	for _, want := range []string{
-		"STATUS=waiting READY=1", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=90000000", "READY=1", "STOPPING=1\nSTATUS=stopping",
+		"STATUS=waiting READY=1", `STATUS=not claiming: \x1b]0;mine\a\xff`, "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=90000000", "READY=1", "STOPPING=1\nSTATUS=stopping",
 	} {
 		buffer := make([]byte, 1024)
 		n, err := socket.Read(buffer)
@@ -126,6 +130,11 @@ func TestTheJournalGetsFields(t *testing.T) {
 	if message != "it failed job=7 attempt=2 run.container=evalhost_1 run.error=\"no\\nspace\"" || priority != journal.PriErr {
 		t.Errorf("%q at %d", message, priority)
 	}
+	log.Warn("odd", "submission", "\x1b[2J\u202e")
+	if message != `odd job=7 attempt=2 run.submission="\x1b[2J\u202e"` || fields["RUN_SUBMISSION"] != "\x1b[2J\u202e" {
+		t.Errorf("%q and %q", message, fields["RUN_SUBMISSION"])
+	}
+	log.ErrorContext(context.Background(), "it failed", "container", "evalhost_1", "error", errors.New("no\nspace"))
 	for key, want := range map[string]string{
 		"JOB": "7", "ATTEMPT": "2", "RUN_CONTAINER": "evalhost_1", "RUN_ERROR": "no\nspace", "EVALHOST_MESSAGE": "it failed",
 		"SYSLOG_IDENTIFIER": "evalhost-runner",
@@ -136,5 +145,26 @@ func TestTheJournalGetsFields(t *testing.T) {
 	}
 	if h.Enabled(context.Background(), slog.LevelDebug) || fieldName("message") != "" || fieldName("_pid") != "PID" {
 		t.Error("a debug line is kept, or a name of the journal's own is taken")
+	}
+}
+
+// Whatever the daemon will use is asked for: its lanes, and the cache that judges mount. A field that nobody fills in asks
+// about less than the machine will do.
+func TestTheHostCheckIsToldEverythingThatTheDaemonWillUse(t *testing.T) {
+	s, _, err := config.Read(config.Daemon, append([]string{
+		"AJ_Runner__TestsAtOnce=3", "AJ_Cache__Path=/somewhere/cache", "EVALHOST_LANGUAGES=cpp",
+	}, enough...), config.Facts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.References["gcc"] = "other"
+	o := checked(s)
+	if o.Lanes != 3 || o.Cache != "/somewhere/cache" || !slices.Equal(o.Keys, []string{"gcc", "clang"}) {
+		t.Errorf("%+v", o)
+	}
+	for v, i := reflect.ValueOf(o), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("the host check is not told %s", v.Type().Field(i).Name)
+		}
 	}
 }

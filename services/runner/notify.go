@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/evalhost/evalhost/services/internal/report"
 )
 
 // leastWatchdog is the shortest watchdog that this daemon keeps: it feeds it every ten seconds while it waits.
@@ -21,9 +23,10 @@ func (m manager) send(lines ...string) {
 	}
 }
 
-// Status is the line that systemctl status shows.
+// Status is the line that systemctl status shows, on somebody's terminal: what a Server, a package or Docker wrote into it
+// does not act there.
 func (m manager) Status(text string) {
-	m.send("STATUS=" + strings.Join(strings.Fields(text), " "))
+	m.send("STATUS=" + report.Printable(strings.Join(strings.Fields(text), " ")))
 }
 
 // Alive feeds the watchdog.

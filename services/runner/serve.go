@@ -31,10 +31,6 @@ import (
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
-// hostLock is held for the length of every job, so that the local command and this daemon do not disturb each other's
-// measurements (decisions 20).
-const hostLock = sandbox.DefaultLocks + "/host.lock"
-
 // startAtMost is how long the host check may take: about thirty questions of 20 s each at the very worst.
 const startAtMost = 15 * time.Minute
 
@@ -187,7 +183,7 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 	}
 	d.box, err = sandbox.Open(ctx, d.engine, sandbox.Config{
 		Instance: string(d.key.Fingerprint()), Scratch: d.s.Scratch, Shim: d.s.Shim, CgroupRoot: d.s.CgroupRoot, Lanes: lanes,
-		BuildWallFactor: d.s.BuildWallFactor, HostLock: hostLock, Log: d.current.Log(d.log), Observe: d.figures,
+		BuildWallFactor: d.s.BuildWallFactor, HostLock: sandbox.HostLock, Log: d.current.Log(d.log), Observe: d.figures,
 	})
 	if err != nil {
 		return proved{}, errors.Join(err, d.engine.Close())
@@ -203,18 +199,23 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 	return proved{images: images, versions: versions}, nil
 }
 
-// ask runs the host check once.
-func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standing, error) {
-	var keys []string
-	for _, t := range d.s.Languages.Offered() {
+// checked is what the host check looks at: everything that this daemon will use.
+func checked(s config.Settings) hostcheck.Options {
+	keys := []string{} // nil would be every image of the manifest
+	for _, t := range s.Languages.Offered() {
 		if !slices.Contains(keys, t.Image) {
 			keys = append(keys, t.Image)
 		}
 	}
-	machine := hostcheck.Here(hostcheck.Options{
-		CgroupRoot: d.s.CgroupRoot, Scratch: d.s.Scratch, Shim: d.s.Shim, Manifest: d.s.Manifest, DockerHost: d.s.DockerHost,
-		References: d.s.References, Keys: keys, Cache: d.s.CachePath, Lanes: d.s.Lanes,
-	})
+	return hostcheck.Options{
+		CgroupRoot: s.CgroupRoot, Scratch: s.Scratch, Shim: s.Shim, Manifest: s.Manifest, DockerHost: s.DockerHost,
+		References: s.References, Keys: keys, Cache: s.CachePath, Lanes: s.Lanes,
+	}
+}
+
+// ask runs the host check once.
+func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standing, error) {
+	machine := hostcheck.Here(checked(d.s))
 	defer func() { _ = machine.Close() }()
 	report := hostcheck.Run(ctx, machine)
 	if ctx.Err() != nil {
