@@ -104,7 +104,8 @@ func probe(ctx context.Context, eng daemon, driver cgroup.Driver, cfg ProbeConfi
 		log: slog.New(slog.DiscardHandler), images: map[string]engine.Image{}, watch: nobody{},
 	}
 	dir := filepath.Join(cfg.Scratch, cgroup.Safe(instance))
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	// A process of this number may have been killed in the middle of a probe; its lock is free, so nobody works there.
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 		return "", fmt.Errorf("sandbox: making the probe's scratch: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -6,8 +6,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/evalhost/evalhost/services/internal/cgroup"
 )
 
 // probing runs a probe over the fakes and checks that nothing of it is left.
@@ -19,6 +22,11 @@ func probing(t *testing.T, daemon *fakeDaemon) (string, error) {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// What a killed process of the same number left.
+	left := filepath.Join(dir, "scratch", cgroup.Safe(localPrefix+"probe"+strconv.Itoa(os.Getpid())), "left")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	said, err := probe(t.Context(), daemon, fakeDriver{filepath.Join(dir, "homes")}, ProbeConfig{
 		Scratch: filepath.Join(dir, "scratch"), Image: "sha256:1", Mount: dir, Locks: filepath.Join(dir, "locks"),
