@@ -19,7 +19,7 @@ import (
 
 // Every way a run can go on for ever, each ended by the deadline that is there for it (spec/sandbox.md 5).
 func TestEachWayOfNotEndingIsEndedByItsOwnDeadline(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "which deadline ends a program is decided from the same readings")
 	g := onAHost(t)
 	for _, c := range []struct {
 		verb string
@@ -43,7 +43,7 @@ func TestEachWayOfNotEndingIsEndedByItsOwnDeadline(t *testing.T) {
 }
 
 func TestAProgramThatWaitsForInputThatNeverComesIsStoppedByTheWindow(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "which deadline ends a program is decided from the same readings")
 	g := onAHost(t)
 	r := g.judgedBy(Interactor, "interact-mute", "play")
 	r.Limits.Time = 50 * time.Millisecond
@@ -59,7 +59,7 @@ func TestAProgramThatWaitsForInputThatNeverComesIsStoppedByTheWindow(t *testing.
 
 // C31 and C32: neither side can hang the Runner or be charged for the other.
 func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "channels know nothing of homes")
 	g := onAHost(t)
 	deaf := g.judgedBy(Interactor, "interact-flood", "sleep", "3600")
 	deaf.Limits.Time = 50 * time.Millisecond
@@ -80,7 +80,6 @@ func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
 
 // A container that was frozen before it could open its output is what a host looks like that has no processor for it.
 func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	r := g.actor("exit", "0")
 	r.Limits.Time = 50 * time.Millisecond
@@ -142,7 +141,6 @@ func starve(length time.Duration) error {
 }
 
 func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing.T) {
-	onOneDriver(t)
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
 		t.Fatal("this guest tells no pressure, and the brake is made of it")
 	}
@@ -186,7 +184,7 @@ func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing
 }
 
 func TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "channels know nothing of homes")
 	g := onAHost(t)
 	g.box.cap = 2*verdict.MiB + 5 // the program's last word is five bytes
 	o := g.mustRun(g.actor("token-of", "2"))
@@ -201,7 +199,6 @@ func TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot(t *testing.T) {
 }
 
 func TestEveryContainerIsPinnedToItsLane(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	for lane, want := range []string{"Cpus_allowed_list:\t0\n", "Cpus_allowed_list:\t1\n"} {
 		r := g.actor("status")

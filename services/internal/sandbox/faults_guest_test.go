@@ -95,7 +95,6 @@ func (g *guest) broken(name string, r Run, breaking func(p *Prepared)) {
 }
 
 func TestARunWhoseContainerIsTakenAwayHasNoOutcome(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	g.broken("docker rm -f", g.actor("sleep", "3600"), func(p *Prepared) {
 		if err := g.eng.Remove(t.Context(), p.sub.id); err != nil {
@@ -148,7 +147,6 @@ func shimOf(t *testing.T, id string) int {
 }
 
 func TestARunWhoseContainerdShimDiesHasNoOutcome(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	g.broken("containerd-shim killed", g.actor("sleep", "3600"), func(p *Prepared) {
 		shim, err := os.FindProcess(shimOf(t, p.sub.id))
@@ -162,7 +160,6 @@ func TestARunWhoseContainerdShimDiesHasNoOutcome(t *testing.T) {
 }
 
 func TestDockerRestartedInTheMiddleOfARunOrABuildIsNoVerdict(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	g.restarted = []string{"dockerd", "containerd", "docker-proxy"}
 	// Three starts within a minute are more than the unit allows.
@@ -201,7 +198,6 @@ func TestDockerRestartedInTheMiddleOfARunOrABuildIsNoVerdict(t *testing.T) {
 }
 
 func TestSystemdMayReloadAndReexecuteInTheMiddleOfARunAndItsLimitsHold(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	r := g.actor("sleep", "4", "touch", "256")
 	r.Limits.Memory = 32 * verdict.MiB
@@ -227,7 +223,6 @@ func TestSystemdMayReloadAndReexecuteInTheMiddleOfARunAndItsLimitsHold(t *testin
 }
 
 func TestABusThatGoesAwayInTheMiddleCostsNoRunItsOutcomeAndNoNextOneAVerdict(t *testing.T) {
-	onOneDriver(t)
 	g := onAHost(t)
 	if g.box.driver.Name() != "systemd" {
 		t.Skip("SKIPPED: cgroupfs needs no bus; the systemd variants run this")
@@ -275,7 +270,7 @@ func TestABusThatGoesAwayInTheMiddleCostsNoRunItsOutcomeAndNoNextOneAVerdict(t *
 }
 
 func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "it has not been seen on another yet")
 	g := onAHost(t)
 	img, err := g.eng.Image(t.Context(), testImage)
 	if err != nil {
@@ -316,7 +311,7 @@ func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
 }
 
 func TestTheProbeSeesTheContainerFromInside(t *testing.T) {
-	onOneDriver(t)
+	onOneDriver(t, "it has not been seen on another yet")
 	g := onAHost(t)
 	said, err := Probe(t.Context(), g.eng, ProbeConfig{Driver: g.box.driver.Name(), Scratch: scratch(), Image: testImage})
 	if err != nil {

@@ -194,10 +194,11 @@ func output(r Run) string {
 	return string(s.got)
 }
 
-// onOneDriver leaves a test that has not yet been seen on every driver, or that only repeats there, to a soak.
-func onOneDriver(t *testing.T) {
+// onOneDriver leaves a test to a soak on every driver but one, and says why: what is long and comes to the same whoever makes
+// the homes need not be seen twice on every day.
+func onOneDriver(t *testing.T, why string) {
 	t.Helper()
 	if v := os.Getenv("EVALHOST_TEST_VARIANT"); v != "systemd" && os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
-		t.Skipf("NOT RUN on %s: make test shows it on the systemd driver, make soak on every host", v)
+		t.Skipf("NOT RUN on %s, because %s; make test shows it on the systemd driver, make soak on every host", v, why)
 	}
 }

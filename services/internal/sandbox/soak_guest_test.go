@@ -25,6 +25,9 @@ const (
 	soakDefault = "6" // every kind of run twice; make soak asks for 500
 )
 
+// soakTrail is after how many runs the dying cgroups are printed: whether they grow is seen in the middle already.
+const soakTrail = 20
+
 // counts is everything that could grow with the number of runs.
 type counts map[string]int
 
@@ -59,6 +62,20 @@ func (g *guest) count() counts {
 		}
 	}
 	return c
+}
+
+// dying is how many removed cgroups the kernel still holds, once the caches that would hold them are dropped.
+func (g *guest) dying() string {
+	g.t.Helper()
+	c := g.count()
+	words := []string{}
+	for name, n := range c {
+		if dir, is := strings.CutPrefix(name, "nr_dying_descendants of "); is {
+			words = append(words, fmt.Sprintf("%d dying below %s", n, dir))
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
 }
 
 func entries(t *testing.T, dir string) int {
@@ -135,6 +152,9 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 	began := time.Now()
 	done := 0
 	for ; done < n && time.Since(began) < limit; done += 2 {
+		if done%soakTrail == 0 && n >= soakTrail {
+			t.Logf("SOAK after %d runs: %s", done, g.dying())
+		}
 		two(done / 2)
 	}
 	took := time.Since(began)
