@@ -64,7 +64,7 @@ var suites = []suite{
 // soakOnly are the suites that a test leaves to a soak on these hosts, unless it is asked for them by name: what has not yet
 // been seen to pass whole there, or costs more than it adds (docs/decisions/0002).
 var soakOnly = map[string][]string{
-	"protocol":    {"systemd"},
+	"protocol": {"systemd"},
 }
 
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
