@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,14 +85,13 @@ func (d *service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer quiet()
-	lanes, err := d.begin(ctx)
-	if err != nil {
+	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.client.Close()
 	d.manager.needs(startAtMost)
 	d.manager.Status("checking this machine")
-	checked, err := d.check(ctx, lanes)
+	checked, err := d.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,46 +127,60 @@ func (d *service) tellFigures(ctx context.Context) (quiet func(), err error) {
 }
 
 // begin is what needs neither Docker nor the Server: the key, the lanes, the client, the cache.
-func (d *service) begin(ctx context.Context) (lanes []sandbox.Lane, err error) {
+func (d *service) begin(ctx context.Context) (err error) {
 	var created bool
 	if d.key, created, err = identity.LoadOrCreate(d.s.KeyPath); err != nil {
-		return nil, err
+		return err
 	}
 	d.log.Info("evalhost-runner starts", "version", version, "name", d.s.Name, "fingerprint", d.key.Fingerprint(), "newKey", created,
 		"server", d.s.BaseURL, "types", strings.Join(d.s.ProblemTypes, ","), "tags", strings.Join(d.s.Tags, ","))
-	lanes, warnings, err := sandbox.PlanLanes(d.s.Lanes, sandbox.ThisMachine())
-	if err != nil {
-		return nil, hopeless{fmt.Errorf("AJ_Runner__TestsAtOnce is %d: %w", d.s.Lanes, err)}
-	}
-	for _, w := range warnings {
-		d.log.Warn("a lane shares a physical core with something else", "why", w)
+	// What this process may use is known now; what a run's cgroup may, once one was made.
+	if _, err = d.plan(sandbox.ThisMachine()); err != nil {
+		return err
 	}
 	d.client, err = protocol.New(protocol.Options{
 		BaseURL: d.s.BaseURL, UserAgent: "evalhost-runner/" + version, CAFile: d.s.CAFile, Log: d.log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.cache, err = cache.Open(cache.Config{
 		Path: d.s.CachePath, MaxBytes: d.s.CacheMax, Instance: string(d.key.Fingerprint()), Log: d.log, Observe: d.figures,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = d.cache.Sweep(ctx)
-	return lanes, err
+	return err
+}
+
+// plan divides processors into lanes. A set that does not give as many as are asked for stays too small whenever this
+// process is started again.
+func (d *service) plan(p sandbox.Processors) (planned, error) {
+	lanes, warnings, err := sandbox.PlanLanes(d.s.Lanes, p)
+	if err != nil {
+		return planned{}, hopeless{fmt.Errorf("AJ_Runner__TestsAtOnce is %d: %w", d.s.Lanes, err)}
+	}
+	return planned{lanes, warnings}, nil
+}
+
+// planned are lanes and what is wrong with them.
+type planned struct {
+	lanes    []sandbox.Lane
+	warnings []string
 }
 
 // proved is what the host check gave.
 type proved struct {
 	images     map[string]string
 	versions   judge.Versions
+	lanes      []sandbox.Lane
 	unmeasured string
 }
 
 // check asks the machine everything and takes hold of the sandbox, which removes what an earlier life left (4.1 steps 8 to 11).
-func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, error) {
-	images, standing, err := d.ask(ctx)
+func (d *service) check(ctx context.Context) (proved, error) {
+	report, standing, err := d.ask(ctx)
 	if err != nil {
 		return proved{}, err
 	}
@@ -175,6 +189,16 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 			"(AJ_Sandbox__AllowUnmeasured is set)")
 		return proved{unmeasured: "this host cannot measure what is judged, and was started for tests only (AJ_Sandbox__AllowUnmeasured)"}, nil
 	}
+	plan, err := d.plan(report.Processors)
+	if err != nil {
+		return proved{}, err
+	}
+	for _, w := range plan.warnings {
+		d.log.Warn("a lane shares a physical core with something else", "why", w)
+	}
+	for i, lane := range plan.lanes {
+		d.log.Info("a lane for tests", "lane", i, "processors", cmp.Or(lane.Cpuset, "any"))
+	}
 	if d.engine, err = engine.Connect(ctx, engine.Options{Host: d.s.DockerHost}); err != nil {
 		return proved{}, err
 	}
@@ -182,21 +206,21 @@ func (d *service) check(ctx context.Context, lanes []sandbox.Lane) (proved, erro
 		d.log.Warn("the wall clock of builds is stretched", "factor", d.s.BuildWallFactor)
 	}
 	d.box, err = sandbox.Open(ctx, d.engine, sandbox.Config{
-		Instance: string(d.key.Fingerprint()), Scratch: d.s.Scratch, Shim: d.s.Shim, CgroupRoot: d.s.CgroupRoot, Lanes: lanes,
+		Instance: string(d.key.Fingerprint()), Scratch: d.s.Scratch, Shim: d.s.Shim, CgroupRoot: d.s.CgroupRoot, Lanes: plan.lanes,
 		BuildWallFactor: d.s.BuildWallFactor, HostLock: sandbox.HostLock, Log: d.current.Log(d.log), Observe: d.figures,
 	})
 	if err != nil {
 		return proved{}, errors.Join(err, d.engine.Close())
 	}
 	// The proof that every compiler and interpreter starts, before the Server hears of them.
-	versions, err := judge.ReadEveryVersion(ctx, judge.InSandbox(d.box), d.s.Languages, images)
+	versions, err := judge.ReadEveryVersion(ctx, judge.InSandbox(d.box), d.s.Languages, report.Images)
 	if err != nil {
 		return proved{}, errors.Join(err, d.end())
 	}
 	for _, t := range d.s.Languages.Offered() {
 		d.log.Info("a language is offered", "toolchain", t.ID, "version", versions[t.ID])
 	}
-	return proved{images: images, versions: versions}, nil
+	return proved{images: report.Images, versions: versions, lanes: plan.lanes}, nil
 }
 
 // checked is what the host check looks at: everything that this daemon will use.
@@ -214,12 +238,12 @@ func checked(s config.Settings) hostcheck.Options {
 }
 
 // ask runs the host check once.
-func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standing, error) {
+func (d *service) ask(ctx context.Context) (hostcheck.Report, hostcheck.Standing, error) {
 	machine := hostcheck.Here(checked(d.s))
 	defer func() { _ = machine.Close() }()
 	report := hostcheck.Run(ctx, machine)
 	if ctx.Err() != nil {
-		return nil, 0, ctx.Err()
+		return report, 0, ctx.Err()
 	}
 	d.figures.HostChecked(report)
 	standing, causes := report.Standing(d.s.AllowUnmeasured)
@@ -234,9 +258,9 @@ func (d *service) ask(ctx context.Context) (map[string]string, hostcheck.Standin
 		}
 	}
 	if standing == hostcheck.Refused {
-		return nil, standing, fmt.Errorf("this machine is not fit to judge: %w", errors.Join(why...))
+		return report, standing, fmt.Errorf("this machine is not fit to judge: %w", errors.Join(why...))
 	}
-	return report.Images, standing, nil
+	return report, standing, nil
 }
 
 // runner puts the Runner together.
@@ -273,12 +297,20 @@ const leastRoom = 64 * verdict.MiB
 // again is the question after an infrastructure failure: the host check, and room for packages.
 func (d *service) again(p proved) func(ctx context.Context) (map[string]string, error) {
 	return func(ctx context.Context) (map[string]string, error) {
-		images, standing, err := d.ask(ctx)
+		report, standing, err := d.ask(ctx)
 		if err != nil || p.unmeasured != "" {
 			return p.images, err
 		}
 		if standing != hostcheck.Ready {
 			return nil, errors.New("this machine cannot measure any more what is judged")
+		}
+		plan, err := d.plan(report.Processors)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(plan.lanes, p.lanes) {
+			return nil, fmt.Errorf("%w: the processors that judged programs may use are not what they were at the start (%v, now %v)",
+				runner.ErrStale, p.lanes, plan.lanes)
 		}
 		var fs unix.Statfs_t
 		if err := unix.Statfs(d.s.CachePath, &fs); err != nil {
@@ -288,7 +320,7 @@ func (d *service) again(p proved) func(ctx context.Context) (map[string]string, 
 			return nil, fmt.Errorf("the disk of the cache %s has %s free; at least %s are needed: make room there, or give the cache another "+
 				"place with AJ_Cache__Path", d.s.CachePath, free, leastRoom)
 		}
-		return images, nil
+		return report.Images, nil
 	}
 }
 

@@ -100,6 +100,17 @@ func (h *Home) BoxPeak(box string) *verdict.Bytes {
 	return nil
 }
 
+// Processors is the kernel's list of the processors that the home may use, such as "2-5": its own, or where the cpuset
+// controller is not handed down so far that of the nearest cgroup above. Empty when there is none to be read.
+func (h *Home) Processors() string {
+	for dir := h.Dir; exists(filepath.Join(dir, "cgroup.controllers")); dir = filepath.Dir(dir) {
+		if content, err := os.ReadFile(filepath.Join(dir, "cpuset.cpus.effective")); err == nil {
+			return strings.TrimSpace(string(content))
+		}
+	}
+	return ""
+}
+
 // Procs lists the processes in the home, by their numbers in this process's namespace.
 func (h *Home) Procs() []int {
 	var pids []int

@@ -50,7 +50,7 @@ func Here(opts Options) *Machine {
 	m.close = daemon.close
 	m.Docker = daemon.info
 	m.Bus = func(ctx context.Context) (string, error) { return reachBus(ctx, opts.CgroupRoot) }
-	m.Probe = func(ctx context.Context, driver string) error { return probe(ctx, driver, opts.CgroupRoot) }
+	m.Probe = func(ctx context.Context, driver string) (string, error) { return probe(ctx, driver, opts.CgroupRoot) }
 	m.Container = func(ctx context.Context, driver, image string) (string, error) {
 		return daemon.container(ctx, opts, m.Cache, driver, image)
 	}
@@ -177,11 +177,11 @@ func reachBus(ctx context.Context, cgroupRoot string) (string, error) {
 // down to a cgroup only once something in it asks for them.
 var probeLimits = map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "15"}
 
-// probe makes a home like that of a run, limits it, reads it and removes it.
-func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
+// probe makes a home like that of a run, limits it, reads it and removes it. It returns which processors the home may use.
+func probe(ctx context.Context, driverName, cgroupRoot string) (processors string, err error) {
 	driver, err := cgroup.Open(ctx, driverName, cgroupRoot)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer driver.Close()
 	// The probe carries the name of a local command, so that it is swept if this process is killed, and holds its lock, so that
@@ -189,21 +189,21 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
 	instance := "cli-cgroup" + strconv.Itoa(os.Getpid())
 	release, err := sandbox.HoldInstance(sandbox.DefaultLocks, instance)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer release()
 	home, err := driver.Open(ctx, cgroup.NewName(instance))
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, home.Close(ctx)) }()
 	got, err := home.Read()
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Absent is not zero: a kernel or a delegation without one of these measures nothing.
 	if got.CPU == nil || got.Memory == nil || got.Peak == nil || got.Populated == nil {
-		return fmt.Errorf("%s lacks cpu.stat, memory.events, memory.peak or cgroup.events", home.Dir)
+		return "", fmt.Errorf("%s lacks cpu.stat, memory.events, memory.peak or cgroup.events", home.Dir)
 	}
 	for file, value := range probeLimits {
 		path := filepath.Join(home.Dir, file)
@@ -211,17 +211,17 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (err error) {
 			if file == "memory.swap.max" && errors.Is(err, os.ErrNotExist) {
 				continue // a kernel that cannot swap has no such file
 			}
-			return fmt.Errorf("limiting a cgroup: %w", err)
+			return "", fmt.Errorf("limiting a cgroup: %w", err)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("reading a limit back: %w", err)
+			return "", fmt.Errorf("reading a limit back: %w", err)
 		}
 		if strings.TrimSpace(string(got)) != value {
-			return fmt.Errorf("%s: wrote %q and read %q", path, value, strings.TrimSpace(string(got)))
+			return "", fmt.Errorf("%s: wrote %q and read %q", path, value, strings.TrimSpace(string(got)))
 		}
 	}
-	return nil
+	return home.Processors(), nil
 }
 
 func free(path string) (verdict.Bytes, error) {

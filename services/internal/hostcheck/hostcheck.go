@@ -12,6 +12,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 )
 
 // Status is how a requirement was met.
@@ -51,6 +53,8 @@ type Report struct {
 	Requirements []Result `json:"requirements"`
 	// Images holds, by key, the daemon's ids of the images that were found to be the expected ones.
 	Images map[string]string `json:"-"`
+	// Processors are what lanes are made of, with those that a run's cgroup may use.
+	Processors sandbox.Processors `json:"-"`
 }
 
 // Failed returns the results that stand between the machine and judging.
@@ -152,6 +156,7 @@ func Run(ctx context.Context, m *Machine) Report {
 		}
 		report.Requirements = append(report.Requirements, result)
 	}
+	report.Processors = m.Processors
 	return report
 }
 

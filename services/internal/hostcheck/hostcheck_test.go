@@ -130,8 +130,8 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		}, Failed, "refused", "systemctl start dbus"},
 		{"cgroup.bus", "not needed", docker(func(d *Docker) { d.CgroupDriver = "cgroupfs" }), NotApplicable, "cgroupfs", ""},
 		{"cgroup.probe", "cannot be made", func(_ *testing.T, m *Machine) {
-			m.Probe = func(context.Context, string) error {
-				return errors.New("mkdir /sys/fs/cgroup/x: read-only file system")
+			m.Probe = func(context.Context, string) (string, error) {
+				return "", errors.New("mkdir /sys/fs/cgroup/x: read-only file system")
 			}
 		}, Failed, "read-only", "writable"},
 
@@ -207,6 +207,13 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		{"lanes", "half a core", func(_ *testing.T, m *Machine) {
 			m.Processors = sandbox.Processors{Allowed: "0-1", Online: "0-3", Siblings: func(cpu int) []int { return []int{cpu % 2, cpu%2 + 2} }}
 		}, Warning, "sibling", "nosmt"},
+		{"lanes", "more than the slice of judged programs has", func(_ *testing.T, m *Machine) {
+			m.Lanes = 3
+			m.Probe = func(context.Context, string) (string, error) { return "2-3", nil }
+		}, Failed, "processors 2-3", "AllowedCPUs="},
+		{"lanes", "a set of the slice", func(_ *testing.T, m *Machine) {
+			m.Probe = func(context.Context, string) (string, error) { return "2-3", nil }
+		}, OK, "pinned to 2-3", ""},
 		{"lanes", "a set", func(_ *testing.T, m *Machine) { m.Processors.Allowed = "1,2"; m.Lanes = 2 }, OK, "pinned to 1 and 2", ""},
 
 		{"container.probe", "cannot be started", func(_ *testing.T, m *Machine) {
@@ -294,7 +301,7 @@ func TestASymptomIsNoCauseBesideItsCause(t *testing.T) {
 	} {
 		m := goodMachine(t)
 		c.damage(t, m)
-		m.Probe = func(context.Context, string) error { return errors.New("permission denied") }
+		m.Probe = func(context.Context, string) (string, error) { return "", errors.New("permission denied") }
 		docker(func(d *Docker) { d.CgroupVersion = "1" })(t, m)
 		for _, r := range Run(t.Context(), m).Requirements {
 			switch {

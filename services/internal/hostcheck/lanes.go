@@ -16,7 +16,7 @@ var lanes = requirement{
 		planned, warnings, err := sandbox.PlanLanes(max(m.Lanes, 1), m.Processors)
 		switch {
 		case err != nil:
-			return failed(err.Error(), "set AJ_Runner__TestsAtOnce to a smaller number, or give this process more cores")
+			return failed(err.Error(), "set AJ_Runner__TestsAtOnce to a smaller number, or give this process and evalhost.slice (AllowedCPUs=) more cores")
 		case warnings != nil:
 			return warning(strings.Join(warnings, "; "), "give this process both threads of a core, or switch the threads off: nosmt")
 		case planned[0].Cpuset == "":

@@ -28,11 +28,13 @@ type Machine struct {
 	Docker func(context.Context) (Docker, error)
 	// Bus reaches the service manager and returns how; only asked under the systemd driver.
 	Bus func(context.Context) (string, error)
-	// Probe makes a home for a run, limits it, reads it and removes it, with the daemon's driver.
-	Probe func(ctx context.Context, driver string) error
+	// Probe makes a home for a run, limits it, reads it and removes it, with the daemon's driver. It returns the kernel's list
+	// of the processors that a run may use there.
+	Probe func(ctx context.Context, driver string) (processors string, err error)
 	// Container runs a container of the image that looks at itself from inside, and returns what it printed: sandbox.Probe.
 	Container func(ctx context.Context, driver, image string) (string, error)
-	// Lanes is how many tests shall be judged at once, and Processors what they are made of; zero is one.
+	// Lanes is how many tests shall be judged at once, and Processors what they are made of; zero is one. What runs may use
+	// there is filled in by cgroupProbe.
 	Lanes      int
 	Processors sandbox.Processors
 	// Cache is the directory that the probe container is given, as judges are; empty for none.

@@ -106,7 +106,7 @@ func goodMachine(t *testing.T) *Machine {
 			}, nil
 		},
 		Bus:        func(context.Context) (string, error) { return "the system bus", nil },
-		Probe:      func(context.Context, string) error { return nil },
+		Probe:      func(context.Context, string) (string, error) { return "", nil },
 		Container:  func(context.Context, string, string) (string, error) { return goodInside, nil },
 		Processors: sandbox.Processors{Allowed: "0-3", Online: "0-3"},
 		Scratch:    filepath.Join(root, "scratch", "below"),

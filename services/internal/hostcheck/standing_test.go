@@ -20,7 +20,7 @@ func TestWhatAnOperatorMayOverrideIsTheMeasuringAndNothingElse(t *testing.T) {
 		"cgroup version 1":      {docker(func(d *Docker) { d.CgroupVersion = "1" }), Refused, Unmeasured, 1},
 		"a driver nobody knows": {docker(func(d *Docker) { d.CgroupDriver = "none" }), Refused, Unmeasured, 1},
 		"a cgroup that cannot be made": {func(_ *testing.T, m *Machine) {
-			m.Probe = func(context.Context, string) error { return errors.New("read-only file system") }
+			m.Probe = func(context.Context, string) (string, error) { return "", errors.New("read-only file system") }
 		}, Refused, Unmeasured, 1},
 		"no seccomp":          {docker(func(d *Docker) { d.SecurityOptions = d.SecurityOptions[:1] }), Refused, Refused, 1},
 		"no seccomp inside":   {insideSays("Seccomp:\t2", "Seccomp:\t0"), Refused, Refused, 1},

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -249,6 +250,24 @@ func TestAMachineThatCannotJudgeClaimsNothing(t *testing.T) {
 		p.stops()
 		if got := p.endings(); !slices.Equal(got, []runner.Ending{runner.Failed, runner.Reported}) {
 			t.Errorf("ended as %v", got)
+		}
+	})
+}
+
+// What was found out at the start and does not hold any more is found out again by a new start, not by asking for ever.
+func TestAMachineThatChangedUnderTheRunnerEndsIt(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		e := &evaluator{ready: func() error { return fmt.Errorf("%w: other processors", runner.ErrStale) }}
+		e.judge = func(context.Context, protocol.Job, func(runner.Step)) (runner.Answer, error) {
+			return runner.Answer{}, &runner.Failure{Kind: runner.BadMachine, Err: errMachine}
+		}
+		p := r.run(e)
+		j := r.submit()
+		if err := p.ends(time.Minute); !errors.Is(err, runner.ErrStale) {
+			t.Errorf("ended with %v", err)
+		}
+		if got := r.job(j.ID); got.Deliveries != 1 || got.State != refserver.Queued {
+			t.Errorf("%+v", got)
 		}
 	})
 }

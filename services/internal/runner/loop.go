@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,8 +17,8 @@ const patientFailures = 3
 func (r *Runner) work(ctx context.Context) error {
 	rejected := false // whether the last claim said that this Runner is not known
 	for ctx.Err() == nil {
-		if r.settleDoubt(ctx); ctx.Err() != nil {
-			return nil
+		if err := r.settleDoubt(ctx); err != nil || ctx.Err() != nil {
+			return err
 		}
 		r.become(Idle, "idle")
 		began := time.Now()
@@ -135,15 +136,16 @@ func unwanted(err error) bool {
 }
 
 // settleDoubt asks, after an infrastructure failure, whether this machine can judge, and waits until it can: each job that
-// is claimed in vain uses up one of its five deliveries. It returns when it can, or when the context has ended.
-func (r *Runner) settleDoubt(ctx context.Context) {
+// is claimed in vain uses up one of its five deliveries. It returns when it can, or when the context has ended; the error is
+// one that this process cannot outlive.
+func (r *Runner) settleDoubt(ctx context.Context) error {
 	if r.failures >= patientFailures {
 		if protocol.Sleep(ctx, r.slow.Next()) != nil {
-			return
+			return nil
 		}
 	}
 	if !r.doubt {
-		return
+		return nil
 	}
 	wait := protocol.NewBackoff(r.o.PollMin, r.o.PollMax)
 	for ctx.Err() == nil {
@@ -151,16 +153,20 @@ func (r *Runner) settleDoubt(ctx context.Context) {
 		r.attend(ctx, "asking whether this machine can judge", readyAtMost, func(func(Step)) { err = r.o.Evaluator.Ready(ctx) })
 		if err == nil {
 			r.doubt = false
-			return
+			return nil
 		}
 		if ctx.Err() != nil {
-			return
+			return nil
+		}
+		if errors.Is(err, ErrStale) {
+			return err
 		}
 		r.become(Unfit, "not claiming: "+err.Error())
 		d := wait.Next()
 		r.log.ErrorContext(ctx, "this machine cannot judge at the moment, so nothing is claimed", "error", err, "wait", d)
 		_ = protocol.Sleep(ctx, d)
 	}
+	return nil
 }
 
 // goingWell ends the slowness that infrastructure failures have caused.

@@ -24,6 +24,10 @@ const (
 var ErrRevoked = errors.New("runner: the Server has revoked this Runner; approving its key again is not possible: to go on " +
 	"with this machine, stop the service, move the key file away and have the new key approved")
 
+// ErrStale: what this process found out at its start does not hold any more, and only a new start can find it out again. The
+// service manager starts it.
+var ErrStale = errors.New("runner: a new start is needed")
+
 // Options of a Runner. Client, Key, Registration and Evaluator are required.
 type Options struct {
 	Client *protocol.Client

@@ -15,7 +15,7 @@ type Evaluator interface {
 	// error unless it is done already. step is told what begins.
 	Judge(ctx context.Context, job protocol.Job, step func(Step)) (Answer, error)
 	// Ready asks whether this machine can judge at all. It is asked after an infrastructure failure and before the next
-	// claim: a machine that cannot judge must not use up the deliveries of one job after another.
+	// claim: a machine that cannot judge must not use up the deliveries of one job after another. An ErrStale ends Run.
 	Ready(ctx context.Context) error
 }
 

@@ -91,6 +91,9 @@ func (s *Sandbox) contain(ctx context.Context, image, cpuset string, describe fu
 	c := &contained{
 		box: s, name: containerName(run), home: home, ending: newEnding(), exited: make(chan struct{}),
 	}
+	if err := ThisMachine().checkHome(home.Processors(), cpuset, len(s.cfg.Lanes)); err != nil {
+		return nil, errors.Join(err, home.Close(ctx))
+	}
 	began := time.Now()
 	c.id, err = s.engine.Create(ctx, describe(step{
 		run: run, instance: s.cfg.Instance, image: img, home: home, cpuset: cpuset,

@@ -17,6 +17,9 @@ type Processors struct {
 	// Allowed is the kernel's list of the processors this process may use, as the kernel writes it; Online that of the
 	// whole machine. Either is empty when it could not be read.
 	Allowed, Online string
+	// Runs is the list of the processors that the cgroup of judged runs may use (evalhost.slice, and what is above it): a
+	// container gets none outside of it, whatever it is pinned to. Empty when it is not known.
+	Runs string
 	// Siblings gives for a processor all the hardware threads of its physical core, itself included; nil when unknown.
 	Siblings func(cpu int) []int
 }
@@ -48,28 +51,33 @@ func ThisMachine() Processors {
 	return p
 }
 
-// PlanLanes divides the processors into n lanes of whole physical cores. A process that may use every processor of its
-// machine pins nothing, whatever n is: containers pinned by several Runners that know nothing of each other end up on the
-// same cores. Otherwise the cores are dealt in the order in which the list names them, and the first lanes get one more
-// where they do not divide evenly. warnings name the lanes that got a hardware thread whose sibling is somebody else's.
+// PlanLanes divides the processors into n lanes of whole physical cores: those that both this process and the cgroup of
+// judged runs may use. Where that is every processor of the machine nothing is pinned, whatever n is: containers pinned by
+// several Runners that know nothing of each other end up on the same cores. Otherwise the cores are dealt in the order in
+// which the list names them, and the first lanes get one more where they do not divide evenly. warnings name the lanes that
+// got a hardware thread whose sibling is somebody else's. More lanes than cores are refused, and so are two sets that have no
+// processor in common.
 func PlanLanes(n int, p Processors) (lanes []Lane, warnings []string, err error) {
 	if n < 1 {
 		return nil, nil, fmt.Errorf("sandbox: %d lanes: at least one is needed", n)
 	}
-	allowed, allowedErr := parseCPUList(p.Allowed)
+	list, allowed, err := p.usable()
+	if err != nil {
+		return nil, nil, err
+	}
 	online, onlineErr := parseCPUList(p.Online)
-	whole := allowedErr != nil || onlineErr != nil || len(without(online, allowed)) == 0
+	whole := list == "" || onlineErr != nil || len(without(online, allowed)) == 0
 	if whole {
 		if onlineErr == nil {
 			if cores := p.cores(online); n > len(cores) {
-				return nil, nil, tooManyLanes(n, len(cores))
+				return nil, nil, tooManyLanes(n, len(cores), p.Online)
 			}
 		}
 		return make([]Lane, n), nil, nil
 	}
 	cores := p.cores(allowed)
 	if n > len(cores) {
-		return nil, nil, tooManyLanes(n, len(cores))
+		return nil, nil, tooManyLanes(n, len(cores), list)
 	}
 	least, more := len(cores)/n, len(cores)%n
 	for i := range n {
@@ -90,16 +98,68 @@ func PlanLanes(n int, p Processors) (lanes []Lane, warnings []string, err error)
 		cores = cores[share:]
 		lane := Lane{Cpuset: formatCPUList(cpus)}
 		if n == 1 {
-			lane.Cpuset = p.Allowed // in the operator's own words
+			lane.Cpuset = list // in the operator's own words
 		}
 		lanes = append(lanes, lane)
 	}
 	return lanes, warnings, nil
 }
 
-func tooManyLanes(lanes, cores int) error {
-	return fmt.Errorf("sandbox: %d lanes and %d physical cores: two tests on one core would measure each other; use at most %d lanes",
-		lanes, cores, cores)
+func tooManyLanes(lanes, cores int, list string) error {
+	return fmt.Errorf("sandbox: %d lanes and %d physical cores (processors %s): two tests on one core would measure each other; use at most %d lanes",
+		lanes, cores, list, cores)
+}
+
+// usable are the processors that both this process and the cgroup of judged runs may use, as a list and one by one in its
+// order; an empty list when neither is known. A list is in its author's own words where it is one of the two.
+func (p Processors) usable() (list string, cpus []int, err error) {
+	allowed, allowedErr := parseCPUList(p.Allowed)
+	runs, runsErr := parseCPUList(p.Runs)
+	switch {
+	case allowedErr != nil && runsErr != nil:
+		return "", nil, nil
+	case allowedErr != nil:
+		return p.Runs, runs, nil
+	case runsErr != nil, len(without(allowed, runs)) == 0:
+		return p.Allowed, allowed, nil
+	case len(without(runs, allowed)) == 0:
+		return p.Runs, runs, nil
+	}
+	both := without(allowed, without(allowed, runs))
+	if len(both) == 0 {
+		return "", nil, fmt.Errorf("sandbox: this process may use the processors %s, and what it judges may use %s (AllowedCPUs= of evalhost.slice): "+
+			"they have none in common, so nothing could be judged where it was asked for; give the two the same set", p.Allowed, p.Runs)
+	}
+	return formatCPUList(both), both, nil
+}
+
+// checkHome refuses a run whose home may not use what its lane promises: the kernel would run it elsewhere without a word, on
+// a core of another test. processors is the home's list, cpuset the lane's; either may be empty for unknown and for no pin.
+func (p Processors) checkHome(processors, cpuset string, lanes int) error {
+	if processors == "" {
+		return nil
+	}
+	may, err := parseCPUList(processors)
+	if err != nil {
+		return err
+	}
+	const cure = "the set of evalhost.slice was changed after this process had started: start it again"
+	if cpuset == "" {
+		if cores := len(p.cores(may)); lanes > cores {
+			return fmt.Errorf("sandbox: what is judged may use the processors %s, which are fewer cores (%d) than there are lanes (%d): "+
+				"two tests would measure each other, so nothing is judged; %s", processors, cores, lanes, cure)
+		}
+		return nil
+	}
+	pinned, err := parseCPUList(cpuset)
+	if err != nil {
+		return err
+	}
+	if outside := without(pinned, may); len(outside) > 0 {
+		return fmt.Errorf("sandbox: what is judged may use the processors %s, and its lane is %s: the kernel would run it where "+
+			"another test is measured, so it is not judged; %s", processors, cpuset, cure)
+	}
+	return nil
 }
 
 // cores groups processors by their physical core, in the order in which the list names the first of each.

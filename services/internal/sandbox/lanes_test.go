@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 )
@@ -63,6 +64,74 @@ func TestHowLanesAreDealt(t *testing.T) {
 				t.Errorf("its own lanes are refused: %v", checkLanes(lanes))
 			}
 		})
+	}
+}
+
+// What is judged runs in evalhost.slice, whose set the kernel enforces; this process need not be in it.
+func TestLanesAreDealtFromWhatTheSliceAndThisProcessMayUse(t *testing.T) {
+	for name, test := range map[string]struct {
+		n                     int
+		allowed, runs, online string
+		siblings              func(int) []int
+		lanes                 string // cpusets, "/" between them; "none" for no pin
+		refused               string // words of the refusal
+	}{
+		"the slice has a set, this process has not": {2, "0-7", "2-5", "0-7", nil, "2,3/4,5", ""},
+		"in the slice's own words":                  {1, "0-7", "2-5", "0-7", nil, "2-5", ""},
+		"this process has one, the slice has not":   {2, "4,2,3,5", "0-7", "0-7", nil, "2,4/3,5", ""},
+		"both have":                                   {1, "0-4", "3-7", "0-7", nil, "3,4", ""},
+		"neither has":                                 {2, "0-7", "0-7", "0-7", nil, "none/none", ""},
+		"the affinity cannot be read":                 {1, "", "2-5", "0-7", nil, "2-5", ""},
+		"they have nothing in common":                 {1, "0-1", "2-7", "0-7", nil, "", "none in common"},
+		"more lanes than the slice has cores":         {3, "0-7", "2-3", "0-7", nil, "", "processors 2-3"},
+		"more lanes than it has whole cores":          {2, "0-7", "1,5", "0-7", pairs(8), "", "processors 1,5"},
+		"more lanes than both have in common":         {3, "0-4", "3-7", "0-7", nil, "", "processors 3,4"},
+		"the slice's list cannot be read as a list":   {2, "0-7", "?", "0-7", nil, "none/none", ""},
+		"the slice is as wide as the machine":         {1, "2-3", "0-7", "0-7", nil, "2-3", ""},
+		"a core's threads stay together in a slice":   {2, "0-7", "1,2,5,6", "0-7", pairs(8), "1,5/2,6", ""},
+		"the slice names what the machine lost since": {1, "0-3", "0-7", "0-3", nil, "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lanes, _, err := PlanLanes(test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online, Siblings: test.siblings})
+			if test.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), test.refused) {
+					t.Errorf("lanes %v, refused with %v, want %q", lanes, err, test.refused)
+				}
+				return
+			}
+			var got []string
+			for _, l := range lanes {
+				got = append(got, cmp.Or(l.Cpuset, "none"))
+			}
+			if err != nil || strings.Join(got, "/") != test.lanes {
+				t.Errorf("lanes %q, %v; want %q", got, err, test.lanes)
+			}
+		})
+	}
+}
+
+// The kernel gives a container that is pinned outside of its parent's set other processors and says nothing.
+func TestARunWhoseHomeMayNotUseItsLaneIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		home, cpuset string
+		lanes        int
+		ok           bool
+	}{
+		{"2-5", "2,3", 2, true},
+		{"2-5", "4,5,2,3", 2, true},
+		{"0-7", "2-3", 1, true},
+		{"2-5", "5,6", 2, false},
+		{"2", "0-1", 1, false},
+		{"", "0-1", 1, true}, // not known: a test's home, or a kernel without the controller, which the host check refuses
+		{"0-1", "", 2, true},
+		{"0", "", 2, false},
+		{"0", "", 1, true},
+		{"?", "0", 1, false},
+	} {
+		err := Processors{}.checkHome(test.home, test.cpuset, test.lanes)
+		if (err == nil) != test.ok {
+			t.Errorf("home %q, lane %q of %d: %v", test.home, test.cpuset, test.lanes, err)
+		}
 	}
 }
 
