@@ -287,6 +287,8 @@ func (c *Client) broken(caller context.Context, k call, err error) *Error {
 		e.Class, e.Cause = Stopped, context.Cause(caller)
 	case errors.Is(err, errSilence):
 		e.Detail = "the connection fell silent"
+	case errors.Is(err, errTrickle):
+		e.Detail = fmt.Sprintf("an answer must arrive whole within %s", AnswerTimeout)
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Detail = "the Server held the call for longer than it was asked to"
 	case errors.As(err, &unknown):

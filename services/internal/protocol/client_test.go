@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -266,6 +267,37 @@ func TestAnOrdinaryCallThatFallsSilentEndsAfterAMinute(t *testing.T) {
 		wantClass(t, err, protocol.Unreachable, "")
 		if took := time.Since(start); took != 60*time.Second || !errors.Is(err, protocol.ErrSilence) {
 			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// A byte now and then is no silence, and must not hold a Runner for ever either; a file may take its time.
+func TestAnAnswerThatDripsEndsAfterFiveMinutesAndAFileDoesNot(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		r.admit(t)
+		r.fault(t, refserver.Fault{Path: "/health", Kind: refserver.FaultTrickle, Seconds: 50})
+		start := time.Now()
+		_, err := r.client.Health(t.Context())
+		wantClass(t, err, protocol.Unreachable, "")
+		if took := time.Since(start); took != protocol.AnswerTimeout || !strings.Contains(err.Error(), "whole within") {
+			t.Errorf("%v after %v", err, took)
+		}
+		synctest.Wait()
+		refused := r.fault(t, refserver.Fault{Path: "/runner/files/*", Kind: refserver.FaultTrickle, Seconds: 50})
+		start = time.Now()
+		_, err = r.client.Download(t.Context(), protocol.Wanted{ID: "0198c5a1-0000-7000-8000-000000000000", SHA256: strings.Repeat("0", 64), Max: 100}, io.Discard)
+		wantClass(t, err, protocol.NotFound, "")
+		if took := time.Since(start); took != protocol.AnswerTimeout {
+			t.Errorf("a refusal that drips: %v after %v", err, took)
+		}
+		r.server.ClearFault(refused)
+		r.submit(t)
+		job := r.claim(t)
+		r.fault(t, refserver.Fault{Path: "/runner/files/*", Kind: refserver.FaultTrickle, Seconds: 50})
+		start = time.Now()
+		n, err := r.client.Download(t.Context(), protocol.Wanted{ID: job.Package.ID, SHA256: job.Package.SHA256, Max: 100}, io.Discard)
+		if took := time.Since(start); err != nil || took < protocol.AnswerTimeout {
+			t.Errorf("a file of %v: %v after %v", n, err, took)
 		}
 	})
 }

@@ -204,7 +204,7 @@ func (d *download) request(ctx context.Context) (*http.Response, error) {
 		if d.done > 0 {
 			k.headers = map[string]string{"Range": fmt.Sprintf("bytes=%d-", d.done), "If-Range": `"` + strings.ToLower(d.file.SHA256) + `"`}
 		}
-		plain, err := c.request(ctx, k, used)
+		plain, err := c.request(file(ctx), k, used)
 		if err != nil {
 			return nil, err
 		}

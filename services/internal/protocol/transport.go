@@ -20,8 +20,11 @@ const (
 	ConnectTimeout = 10 * time.Second
 	IdleTimeout    = 60 * time.Second // of silence, in either direction; held claims are exempt
 	HoldMargin     = 15 * time.Second // a held claim may take this much longer than asked
-	poolIdle       = 600 * time.Second
-	keepAlive      = 30 * time.Second
+	// AnswerTimeout bounds an answer that is no file, from its first line to its end. The contract has no such bound, because a
+	// file may take as long as it moves; an answer is a few MiB at most, and one that drips must not hold a Runner for ever.
+	AnswerTimeout = 5 * time.Minute
+	poolIdle      = 600 * time.Second
+	keepAlive     = 30 * time.Second
 )
 
 // errSilence ends a call during which no byte moved for IdleTimeout.
@@ -78,13 +81,21 @@ func rootCAs(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// errTrickle ends an answer that takes longer than AnswerTimeout.
+var errTrickle = errors.New("the answer took too long to arrive whole")
+
+type fileKey struct{}
+
+// file marks the calls whose answer is a file, which may take as long as it moves.
+func file(ctx context.Context) context.Context { return context.WithValue(ctx, fileKey{}, true) }
+
 type heldKey struct{}
 
 // held marks the calls that may be silent: a claim the Server was asked to hold.
 func held(ctx context.Context) context.Context { return context.WithValue(ctx, heldKey{}, true) }
 
 // guard ends a call that has fallen silent: no byte of the request taken and no byte of the answer come for the idle
-// time. There is no total timeout, so that a large file may take as long as it moves.
+// time. A file may take as long as it moves; any other answer, a refusal of a file among them, has AnswerTimeout.
 type guard struct {
 	next http.RoundTripper
 	idle time.Duration
@@ -109,6 +120,9 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.moved()
+	if req.Context().Value(fileKey{}) == nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
+		w.whole = time.AfterFunc(AnswerTimeout, func() { cancel(errTrickle) })
+	}
 	resp.Body = watched{resp.Body, w, true}
 	return resp, nil
 }
@@ -117,6 +131,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 type watch struct {
 	idle   time.Duration
 	timer  *time.Timer
+	whole  *time.Timer // of the whole answer; nil for a file
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	once   sync.Once
@@ -124,10 +139,10 @@ type watch struct {
 
 func (w *watch) moved() { w.timer.Reset(w.idle) }
 
-// reason is why the call failed: the silence, if that ended it, and not the cancellation that came of it.
+// reason is why the call failed: the silence or the slowness that ended it, and not the cancellation that came of it.
 func (w *watch) reason(err error) error {
-	if context.Cause(w.ctx) == errSilence {
-		return errSilence
+	if cause := context.Cause(w.ctx); cause == errSilence || cause == errTrickle {
+		return cause
 	}
 	return err
 }
@@ -135,6 +150,9 @@ func (w *watch) reason(err error) error {
 func (w *watch) end() {
 	w.once.Do(func() {
 		w.timer.Stop()
+		if w.whole != nil {
+			w.whole.Stop()
+		}
 		w.cancel(nil)
 	})
 }

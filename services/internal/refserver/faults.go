@@ -33,6 +33,8 @@ const (
 
 	// FaultStall sends Bytes of the body, then nothing more while the connection stays open.
 	FaultStall FaultKind = "stall"
+	// FaultTrickle sends a byte of the body every Seconds.
+	FaultTrickle FaultKind = "trickle"
 	// FaultCut sends Bytes of the body, then cuts the connection.
 	FaultCut FaultKind = "cut"
 	// FaultTruncate sends Bytes of the body and says that this is all.
@@ -54,7 +56,7 @@ const (
 
 var faultKinds = map[FaultKind]bool{
 	FaultStatus: true, FaultHTML: true, FaultDropBefore: true, FaultDropAfter: true, FaultDelay: true, FaultHold: true,
-	FaultOverHold: true, FaultIgnoreWait: true, FaultStall: true, FaultCut: true, FaultTruncate: true, FaultCorrupt: true,
+	FaultOverHold: true, FaultIgnoreWait: true, FaultStall: true, FaultTrickle: true, FaultCut: true, FaultTruncate: true, FaultCorrupt: true,
 	FaultNulls: true, FaultUnknown: true, FaultWrongSHA: true, FaultNoPackage: true, FaultNoFiles: true,
 	FaultNoLanguage: true, FaultLevel: true,
 }
@@ -196,6 +198,10 @@ func (s *Server) inject(x *exchange, f *Fault, next func(http.ResponseWriter)) {
 		next(&spoiler{ResponseWriter: w, f: f, left: f.Bytes, request: r})
 	case "", FaultOverHold, FaultIgnoreWait:
 		next(w)
+	case FaultTrickle:
+		good := newBuffer()
+		next(good)
+		good.trickle(r, w, f.Delay())
 	default:
 		good := newBuffer()
 		next(good)
@@ -308,6 +314,24 @@ func (b *buffer) flush(w http.ResponseWriter) {
 	}
 	w.WriteHeader(b.status)
 	_, _ = w.Write(b.body.Bytes())
+}
+
+// trickle sends the answer a byte at a time, until the caller has had enough.
+func (b *buffer) trickle(r *http.Request, w http.ResponseWriter, every time.Duration) {
+	w.WriteHeader(b.status)
+	tick := time.NewTicker(max(every, time.Millisecond))
+	defer tick.Stop()
+	for _, c := range b.body.Bytes() {
+		if _, err := w.Write([]byte{c}); err != nil {
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 // rewrite changes a good JSON answer; any other stays.
