@@ -169,18 +169,19 @@ in
       wantedBy = [ "multi-user.target" ];
       unitConfig.ConditionPathExists = "/etc/evalhost/egress";
       # A failure is tried again at once; afterwards the timer keeps what was found from running out.
-      serviceConfig = {
+      serviceConfig = our.confined // {
         Type = "oneshot";
         ExecStart = "${lib.getExe refresh} /etc/evalhost/egress ${hosts} ${baseHosts}";
         RuntimeDirectory = "evalhost-egress";
         RuntimeDirectoryPreserve = true;
         Restart = "on-failure";
         RestartSec = "10s";
-        CapabilityBoundingSet = [ "CAP_NET_ADMIN" ];
-        NoNewPrivileges = true;
+        # It asks name servers, and tells the kernel what they said.
+        CapabilityBoundingSet = "CAP_NET_ADMIN";
+        PrivateDevices = true;
+        ProtectClock = true;
         PrivateTmp = true;
-        ProtectSystem = "strict";
-        ProtectHome = true;
+        RestrictAddressFamilies = "AF_UNIX AF_INET AF_INET6 AF_NETLINK";
       };
       startLimitIntervalSec = 0;
     };

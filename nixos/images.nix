@@ -8,6 +8,7 @@
 let
   inherit (lib) mkOption types;
   cfg = config.services.evalhost;
+  our = import ./lib.nix { inherit lib; };
   languages = import ../langimages { inherit pkgs; };
   keys = languages.keysFor cfg.languages;
 
@@ -55,7 +56,9 @@ in
       before = [ "evalhost-runner.service" ];
       requiredBy = [ "evalhost-runner.service" ];
       wantedBy = [ "multi-user.target" ];
-      serviceConfig = {
+      # Docker's command looks for settings of its own in a home that this unit does not see.
+      environment.DOCKER_CONFIG = "/var/empty";
+      serviceConfig = our.confined // {
         Type = "oneshot";
         RemainAfterExit = true;
         ExecStart = lib.escapeShellArgs (
@@ -66,11 +69,10 @@ in
           ++ lib.mapAttrsToList (key: archive: "${key}=${archive}") cfg.images.archives
         );
         # It speaks to Docker's socket and to nothing else.
+        PrivateDevices = true;
+        ProtectClock = true;
         PrivateNetwork = true;
         PrivateTmp = true;
-        ProtectSystem = "strict";
-        ProtectHome = true;
-        NoNewPrivileges = true;
         RestrictAddressFamilies = [ "AF_UNIX" ];
         TimeoutStartSec = "10min";
         # A Docker that comes late must not leave the host dead. What did not start because of this unit starts after it.

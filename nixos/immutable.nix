@@ -2,6 +2,7 @@
 {
   config,
   lib,
+  options,
   pkgs,
   utils,
   ...
@@ -9,6 +10,7 @@
 let
   inherit (lib) mkOption types;
   cfg = config.services.evalhost;
+  our = import ./lib.nix { inherit lib; };
 
   # Formatting is the point, so what must not happen is formatting something else: a partition that carries anything
   # but an earlier scratch file system is left alone, and the host does not judge.
@@ -31,9 +33,12 @@ let
       "shutdown.target"
     ];
     conflicts = [ "shutdown.target" ];
-    serviceConfig = {
+    # No private /tmp and no private devices: the one would wait for what waits for this, the other hides the partition.
+    serviceConfig = our.confined // {
       Type = "oneshot";
       RemainAfterExit = true;
+      PrivateNetwork = true;
+      RestrictAddressFamilies = "none";
       ExecStart = "${lib.getExe format} ${cfg.scratch.device}";
     };
   };
@@ -85,6 +90,16 @@ in
   };
 
   config = lib.mkIf cfg.enable {
+    assertions = [
+      {
+        assertion = config.fileSystems."/".fsType == "tmpfs";
+        message = ''
+          evalhost: `${options.fileSystems}`."/" is of the type ${config.fileSystems."/".fsType}, so whatever gets out of a
+          container once stays on this host. Leave "/" to the module, which keeps it in memory, and mount /nix and /boot by
+          themselves, as profiles/bare-metal.nix does.
+        '';
+      }
+    ];
     fileSystems."/" = {
       device = lib.mkDefault "tmpfs";
       fsType = lib.mkDefault "tmpfs";
@@ -150,11 +165,15 @@ in
       };
     };
 
-    # The journal is in memory too; whoever wants to keep it reads it while the machine runs.
+    # The journal is in memory too; whoever wants to keep it reads it while the machine runs. What is wrong is on the console
+    # as well: on a host that nobody gets into it is the only place where it could be seen.
     environment.etc."systemd/journald.conf.d/50-evalhost.conf".text = ''
       [Journal]
       Storage=volatile
       RuntimeMaxUse=128M
+      ForwardToConsole=yes
+      TTYPath=/dev/console
+      MaxLevelConsole=warning
     '';
 
     environment.defaultPackages = lib.mkDefault [ ];

@@ -51,6 +51,29 @@ in
     ;
   isAddress = text: isV4 text || isV6 text;
 
+  # What no unit of ours that only helps the host along needs. Each adds the powers it does need. Nothing here orders units
+  # or takes devices away (ProtectClock does): some run before file systems are mounted, or make and mount one. What is left is recorded in docs/decisions/0076.
+  confined = {
+    CapabilityBoundingSet = "";
+    LockPersonality = true;
+    MemoryDenyWriteExecute = true;
+    NoNewPrivileges = true;
+    ProtectControlGroups = true;
+    ProtectHome = true;
+    ProtectHostname = true;
+    ProtectKernelLogs = true;
+    ProtectKernelModules = true;
+    ProtectKernelTunables = true;
+    ProtectSystem = "strict";
+    RestrictNamespaces = true;
+    RestrictRealtime = true;
+    RestrictSUIDSGID = true;
+    SystemCallArchitectures = "native";
+    SystemCallErrorNumber = "EPERM";
+    SystemCallFilter = "@system-service";
+    UMask = "0022";
+  };
+
   types = {
     address = types.addCheck types.str (text: isV4 text || isV6 text) // {
       description = "IPv4 or IPv6 address";

@@ -64,6 +64,10 @@ var refusals = map[string]struct {
 		`{ users.users.bob.isNormalUser = true; }`,
 		[]string{"users.users", "bob", "Take them out"},
 	},
+	"a root file system that stays": {
+		`{ fileSystems."/" = { device = lib.mkForce "/dev/sda1"; fsType = lib.mkForce "ext4"; options = lib.mkForce [ ]; }; }`,
+		[]string{`fileSystems`, "ext4", `Leave "/" to the module`},
+	},
 	"swap": {
 		`{ swapDevices = [ { device = "/dev/sda2"; } ]; }`,
 		[]string{"swapDevices", "Set it to [ ]"},

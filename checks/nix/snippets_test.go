@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -179,5 +180,48 @@ func TestWhatAnotherFlakeTakesIsThere(t *testing.T) {
 		if !strings.HasSuffix(got.Systems[name], ".drv") {
 			t.Errorf("%s is %q", name, got.Systems[name])
 		}
+	}
+}
+
+// TestWhatAReaderIsToldToRunIsThere: every output that a command of the documents names, and the partitions of a disk.
+func TestWhatAReaderIsToldToRunIsThere(t *testing.T) {
+	readme := read(t, root, "README.md")
+	bare := read(t, root, "nixos/profiles/bare-metal.nix")
+	labels := regexp.MustCompile(`by-partlabel/(evalhost-\w+)`)
+	for _, match := range labels.FindAllStringSubmatch(bare+readme, -1) {
+		if !strings.Contains(readme, "-c ") || !regexp.MustCompile(`-c \d:`+match[1]+`\b`).MatchString(readme) {
+			t.Errorf("README.md partitions a disk without %s, which a host mounts", match[1])
+		}
+	}
+	tools(t)
+	outputs := map[string]map[string][]string{}
+	dir := copyTree(t)
+	for _, kind := range []string{"apps", "packages", "checks"} {
+		var names map[string][]string
+		evaluate(t, dir, kind, "builtins.mapAttrs (_: builtins.attrNames)", &names)
+		outputs[kind] = names
+	}
+	commands := regexp.MustCompile(`nix (run|build) (?:github:evalhost/evalhost|\.)(?:#([\w.-]+))?`)
+	found := 0
+	for _, name := range []string{"README.md", "docs/operator.md", "nixos/profiles/iso.nix", "checks/default.nix"} {
+		for _, match := range commands.FindAllStringSubmatch(read(t, root, name), -1) {
+			found++
+			kind, attribute := map[string]string{"run": "apps", "build": "packages"}[match[1]], match[2]
+			if rest, isCheck := strings.CutPrefix(attribute, "checks.x86_64-linux."); isCheck {
+				kind, attribute = "checks", rest
+			}
+			if attribute == "" {
+				attribute = "default"
+			}
+			if strings.HasPrefix(attribute, "nixosConfigurations.") {
+				continue // a reader's own; the flakes of the documents are evaluated
+			}
+			if !slices.Contains(outputs[kind]["x86_64-linux"], attribute) {
+				t.Errorf("%s: %s names nothing: %s has %q", name, match[0], kind, outputs[kind]["x86_64-linux"])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d commands were found: the pattern is wrong", found)
 	}
 }

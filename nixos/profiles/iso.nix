@@ -20,6 +20,7 @@ let
       lib.mapAttrsToList (key: value: "${key}=${value}\n") config.services.evalhost.environment
     )
   );
+  our = import ../lib.nix { inherit lib; };
   programs = config.services.evalhost.programs;
   daemon = lib.optionalString (programs ? runner) (lib.getExe programs.runner);
   compose = pkgs.writeShellApplication {
@@ -71,9 +72,15 @@ in
     # Without a Server there is nobody to judge for: the daemon stays off, and the console says why.
     requiredBy = [ "evalhost-runner.service" ];
     wantedBy = [ "multi-user.target" ];
-    serviceConfig = {
+    serviceConfig = our.confined // {
       Type = "oneshot";
       RemainAfterExit = true;
+      # It mounts the volume, for itself alone, and reads a file of whoever wrote it.
+      CapabilityBoundingSet = "CAP_SYS_ADMIN CAP_DAC_READ_SEARCH";
+      PrivateNetwork = true;
+      PrivateTmp = true;
+      RestrictAddressFamilies = "AF_UNIX";
+      SystemCallFilter = "@system-service @mount";
       ExecStart = "${lib.getExe compose} ${base} /proc/cmdline /dev/disk/by-label/EVALHOST /run/systemd/netif/leases /run/evalhost ${daemon}";
       # What waited for this at boot is done by then, and with a volume that came later it is over.
       ExecStartPost = [
