@@ -61,12 +61,6 @@ var suites = []suite{
 	{"protocol", "services/runner/suite", []string{"systemd"}, 1, nil},
 }
 
-// soakOnly are the suites that a test leaves to a soak on these hosts, unless it is asked for them by name: what has not yet
-// been seen to pass whole there, or costs more than it adds (docs/decisions/0002).
-var soakOnly = map[string][]string{
-	"protocol": {"systemd"},
-}
-
 // guestSuites builds everything, brings up one guest a variant and runs every suite in it. names restricts the suites.
 func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	wanted, err := choose(names)
@@ -96,8 +90,7 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	for _, variant := range variants {
 		for track := range tracks {
 			here := slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
-				return s.track != track || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc")) ||
-					len(names) == 0 && !d.soak && slices.Contains(soakOnly[s.name], variant)
+				return s.track != track || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
 			})
 			if len(here) > 0 {
 				stays = append(stays, stay{variant: variant, track: track, suites: here})
