@@ -29,6 +29,8 @@ type fakeHost struct {
 	mu   sync.Mutex
 	keys []string // of the images that were asked for
 	runs int
+	// broken lets every run fail as the machine.
+	broken bool
 }
 
 func (f *fakeHost) open(_ context.Context, _ config.Settings, keys []string, _, _ io.Writer) (*host, error) {
@@ -78,7 +80,7 @@ func (r fakeRun) Go(context.Context) (sandbox.RunOutcome, error) {
 	r.f.runs++
 	r.f.mu.Unlock()
 	words, err := os.ReadFile(r.r.Program.Path())
-	if err != nil || strings.Contains(string(words), "machine fails") {
+	if err != nil || r.f.broken || strings.Contains(string(words), "machine fails") {
 		return sandbox.RunOutcome{}, errors.Join(errors.New("the daemon is gone"), err)
 	}
 	cpu, peak := 3*time.Millisecond, 2*verdict.MiB
@@ -89,6 +91,9 @@ func (r fakeRun) Go(context.Context) (sandbox.RunOutcome, error) {
 	}
 	var o sandbox.RunOutcome
 	o.Stop, o.CPU, o.Peak = sandbox.OnItsOwn, &cpu, &peak
+	if peak > r.r.Limits.Memory {
+		o.Stop = sandbox.Memory
+	}
 	output := r.output(string(words))
 	if r.r.Output != nil && r.r.Output.Write(output) {
 		o.Stop = sandbox.Decided

@@ -44,30 +44,19 @@ func judgeOne(ctx context.Context, args []string, std stdio) error {
 	flags.BoolVar(&f.noPolicy, "no-policy", false, "")
 	flags.BoolVar(&f.asJSON, "json", false, "")
 	flags.BoolVar(&f.keep, "keep", false, "")
-	operands, err := arguments(flags, args)
+	b, err := begin(flags, args, std, "a package and a source", 2, 2)
 	if err != nil {
 		return err
 	}
-	if len(operands) != 2 {
-		return badUse("judge takes a package and a source, not %d operands", len(operands))
-	}
-	s, err := hereSettings(std)
-	if err != nil {
-		return err
-	}
-	work, err := newWorkdir(s)
-	if err != nil {
-		return err
-	}
-	defer work.close()
-	p, err := work.open(ctx, operands[0])
+	defer b.work.close()
+	p, err := b.work.open(ctx, b.operands[0])
 	if err != nil {
 		return err
 	}
 	if p.Type == problem.OutputOnly {
-		return judgeAnswers(ctx, f, operands[1], p, work, std)
+		return judgeAnswers(ctx, f, b.operands[1], p, b.work, std)
 	}
-	return judgeSource(ctx, f, operands[1], p, work, s, std)
+	return judgeSource(ctx, f, b.operands[1], p, b.work, b.settings, std)
 }
 
 // judgeAnswers marks answers. It needs nothing of the machine.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/config"
@@ -20,10 +21,11 @@ var lintCommand = command{
 	help: `Reads everything in a package and says what would be refused (error) and what is legal and hardly ever meant (warning):
 in config.yml, in every file below tests/, in the names of labelled solutions. Then a checker is run on the package's own
 expected outputs, which it must accept in full, and on no output at all; an interactor on a program that ends at once and
-says nothing. That needs a machine that can judge; where it cannot, lint says so and the rest counts.
+says nothing; and where limits look too low, a program that does nothing is run under them. That needs a machine that can
+judge; where it cannot, lint says so and the rest counts.
 
   --points N  what the groups should be worth together; default 100
-  --static    do not run the checker or the interactor
+  --static    run nothing
   --json      print {"clean": ..., "packages": [...]} instead
 
 Exits with 1 if anything was found.
@@ -35,10 +37,24 @@ Exits with 1 if anything was found.
 type linted struct {
 	Package  string            `json:"package"`
 	Findings []problem.Finding `json:"findings"`
-	// NotTried says why the package's checker or interactor was not run; empty if it was, or if there is none.
+	// NotTried says what was not run and why: the checker or interactor, or limits that look too low. Empty if everything was
+	// run, or if there was nothing to run.
 	NotTried string `json:"notTried,omitempty"`
 
-	seat *seat // nil if there is nothing to run
+	seat  *seat // nil if there is nothing to run
+	tight []*tight
+}
+
+// notTried notes why nothing of the package is run.
+func (l *linted) notTried(why string) {
+	var what []string
+	if judgingProgram(l.seat.problem) != nil {
+		what = append(what, "the checker or interactor was not run")
+	}
+	if len(l.tight) > 0 {
+		what = append(what, "limits that look too low were not tried")
+	}
+	l.seat, l.NotTried = nil, strings.Join(what, ", and ")+": "+why
 }
 
 func lint(ctx context.Context, args []string, std stdio) error {
@@ -46,34 +62,23 @@ func lint(ctx context.Context, args []string, std stdio) error {
 	points := flags.Uint64("points", 100, "")
 	static := flags.Bool("static", false, "")
 	asJSON := flags.Bool("json", false, "")
-	operands, err := arguments(flags, args)
+	b, err := begin(flags, args, std, "at least one package", 1, atLeast)
 	if err != nil {
 		return err
 	}
-	if len(operands) == 0 {
-		return badUse("lint takes at least one package")
-	}
-	s, err := hereSettings(std)
-	if err != nil {
-		return err
-	}
-	work, err := newWorkdir(s)
-	if err != nil {
-		return err
-	}
-	defer work.close()
+	defer b.work.close()
 	var packages []*linted
-	for _, operand := range operands {
-		l, err := lintStatic(ctx, work, operand, *points)
+	for _, operand := range b.operands {
+		l, err := lintStatic(ctx, b.work, operand, *points)
 		if err != nil {
 			return err
 		}
 		if l.seat != nil && *static {
-			l.seat, l.NotTried = nil, "--static was given"
+			l.notTried("--static was given")
 		}
 		packages = append(packages, l)
 	}
-	if err := tryAll(ctx, packages, work, s, std); err != nil {
+	if err := tryAll(ctx, packages, b.work, b.settings, std); err != nil {
 		return err
 	}
 	return writeLinted(std.out, packages, *asJSON)
@@ -107,11 +112,15 @@ func lintStatic(ctx context.Context, work *workdir, operand string, points uint6
 	}
 	table := langimages.Default()
 	l.Findings = append(l.Findings, lintLanguages(p, table)...)
-	l.Findings = append(l.Findings, lintFloors(p, table)...)
-	if source := judgingProgram(p); source != nil && p.Type == problem.StandardIO {
-		if _, ok := table.Resolve(source.Language); ok {
-			l.seat, err = newSeat(p, table)
+	l.tight = tightLimits(p, table)
+	source := judgingProgram(p)
+	if source != nil {
+		if _, ok := table.Resolve(source.Language); !ok {
+			return l, nil // which is a finding already, and nothing of the package can be judged
 		}
+	}
+	if p.Type == problem.StandardIO && (source != nil || len(l.tight) > 0) {
+		l.seat, err = newSeat(p, table, tightToolchains(l.tight)...)
 	}
 	return l, err
 }
@@ -139,7 +148,7 @@ func tryAll(ctx context.Context, packages []*linted, work *workdir, s config.Set
 	if errors.As(err, &status) && status.status == exitUnfit {
 		for _, l := range packages {
 			if l.seat != nil {
-				l.NotTried = oneLine(err) + "; `evalhost check` says more"
+				l.notTried(oneLine(err) + "; `evalhost check` says more")
 			}
 		}
 		return nil
@@ -161,9 +170,13 @@ func tryAll(ctx context.Context, packages []*linted, work *workdir, s config.Set
 	return nil
 }
 
-// try runs one package's judging program. What the package does wrong is a finding; an error is the machine's.
+// try runs one package's judging program, and what its tight limits are tried with. What the package does wrong is a finding; an
+// error is the machine's.
 func (l *linted) try(ctx context.Context, h *host, w *workdir, shown *progress) error {
-	path := judgingProgram(l.seat.problem).Path
+	path := ""
+	if source := judgingProgram(l.seat.problem); source != nil {
+		path = source.Path
+	}
 	bench, err := l.seat.open(ctx, h, w, shown)
 	var fault *judge.PackageFault
 	if errors.As(err, &fault) {
@@ -173,6 +186,11 @@ func (l *linted) try(ctx context.Context, h *host, w *workdir, shown *progress) 
 	if err != nil {
 		return err
 	}
+	found, err := tryTight(ctx, bench, l.tight, shown)
+	if err != nil {
+		return err
+	}
+	l.Findings = append(l.Findings, found...)
 	faults, err := bench.TryJudging(ctx, shown.of(path))
 	if err != nil {
 		return err
@@ -211,7 +229,7 @@ func writeFindings(out io.Writer, packages []*linted, count int) error {
 			fmt.Fprintf(out, "%s: %s: %s: %s\n", report.Printable(l.Package), f.Severity, f.Where, f.Msg)
 		}
 		if l.NotTried != "" {
-			fmt.Fprintf(out, "%s: the checker or interactor was not run: %s\n", report.Printable(l.Package), l.NotTried)
+			fmt.Fprintf(out, "%s: %s\n", report.Printable(l.Package), l.NotTried)
 		}
 	}
 	plural := "s"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,27 +108,45 @@ func TestLintFindsWhatIsRefusedAndWhatNamesNoLanguage(t *testing.T) {
 	}
 }
 
-func TestLintNamesTheLimitsUnderWhichNothingPasses(t *testing.T) {
-	f := &fakeHost{t: t}
-	r := f.command("lint", tree(t, adder, map[string]string{
-		"config.yml": `type: standard-io@1
-limits: { timeMs: 1, memoryBytes: 67108864 }
-overrideLimits: { python3: { timeMs: 5000, memoryBytes: 1048576 } }
+// tightLimitsPackage has limits that look too low: 2 ms are less than the 3 ms that a program takes on the fake host, 4 ms are not.
+var tightLimitsPackage = map[string]string{
+	"config.yml": `type: standard-io@1
+limits: { timeMs: 2, memoryBytes: 67108864 }
+overrideLimits: { python3: { timeMs: 4, memoryBytes: 1048576 } }
 groups: [ { group: 1, points: 40 }, { group: 2, points: 60, limits: { memoryBytes: 65536 } } ]
 languages: [c, python3]
 `,
-	}))
+}
+
+func TestLintTriesTheLimitsThatLookTooLow(t *testing.T) {
+	f := &fakeHost{t: t}
+	dir := tree(t, adder, tightLimitsPackage)
+	r := f.command("lint", dir)
 	for _, want := range []string{
-		"config.yml: limits.timeMs is 1ms, and a program that does nothing needs more than 2ms in C89 / ANSI C (GCC), ",
-		"config.yml: group 2: limits.memoryBytes is 64 KiB, and a program that does nothing needs more than 128 KiB in C89 / ANSI C (GCC), ",
-		"config.yml: overrideLimits.python3.memoryBytes is 1 MiB, and a program that does nothing needs more than 3 MiB in Python 3 (CPython)\n",
+		"config.yml: limits.timeMs is 2ms, and a program in C89 / ANSI C (GCC), C99 (GCC), C11 (GCC), C23 (GCC) that does nothing gets \"Time limit exceeded\" here: it took 3 ms and 2.00 MiB\n",
+		"config.yml: limits.timeMs is 2ms, and a program in C89 / ANSI C (Clang), ",
+		"config.yml: overrideLimits.python3.memoryBytes is 1 MiB, and a program in Python 3 (CPython) that does nothing gets \"Memory limit exceeded\" here: it took 3 ms and 2.00 MiB\n",
+		"config.yml: group 2: limits.memoryBytes is 64 KiB, and a program in Python 3 (CPython) that does nothing gets \"Memory limit exceeded\" here",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
 	}
-	if strings.Contains(r.out, "C++") || strings.Contains(r.out, "PyPy") || strings.Contains(r.out, "python3.timeMs") {
-		t.Errorf("a language that is not accepted, or a limit that is enough:\n%s", r.out)
+	if r.status != exitUnexpected || strings.Contains(r.out, "C++") || strings.Contains(r.out, "PyPy") || strings.Contains(r.out, "python3.timeMs") {
+		t.Errorf("status %d; a language that is not accepted, or a limit that is enough:\n%s", r.status, r.out)
+	}
+	if want := []string{"gcc", "clang", "cpython"}; !slices.Equal(f.keys, want) || f.runs != 6 {
+		t.Errorf("images %q and %d runs, want %q and one for each of two groups in each", f.keys, f.runs, want)
+	}
+	if r := f.command("lint", "--static", dir); r.status != 0 || r.out != dir+": limits that look too low were not tried: --static was given\n0 findings\n" {
+		t.Errorf("status %d, %q\n%s", r.status, r.errout, r.out)
+	}
+}
+
+func TestAMachineThatFailsWhileLimitsAreTriedIsNoFinding(t *testing.T) {
+	f := &fakeHost{t: t, broken: true}
+	if r := f.command("lint", tree(t, adder, tightLimitsPackage)); r.status != exitInfrastructure || r.out != "" {
+		t.Errorf("status %d, %q\n%s", r.status, r.errout, r.out)
 	}
 }
 

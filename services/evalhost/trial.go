@@ -33,42 +33,31 @@ Exits with 1 if a model solution is not Accepted; then nothing was measured.
 func trial(ctx context.Context, args []string, std stdio) error {
 	flags := flag.NewFlagSet("trial", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "")
-	operands, err := arguments(flags, args)
+	b, err := begin(flags, args, std, "one package", 1, 1)
 	if err != nil {
 		return err
 	}
-	if len(operands) != 1 {
-		return badUse("trial takes one package, not %d operands", len(operands))
-	}
-	s, err := hereSettings(std)
-	if err != nil {
-		return err
-	}
-	work, err := newWorkdir(s)
-	if err != nil {
-		return err
-	}
-	defer work.close()
-	p, err := work.open(ctx, operands[0])
+	defer b.work.close()
+	p, err := b.work.open(ctx, b.operands[0])
 	if err != nil {
 		return err
 	}
 	toolchains, err := modelToolchains(p)
 	if err != nil {
-		return badUse("the package %s: %w", operands[0], err)
+		return badUse("the package %s: %w", b.operands[0], err)
 	}
 	seat, err := newSeat(p, langimages.Default(), toolchains...)
 	if err != nil {
 		return err
 	}
-	host, err := std.host(ctx, s, seat.keys, std.err, std.err)
+	host, err := std.host(ctx, b.settings, seat.keys, std.err, std.err)
 	if err != nil {
 		return err
 	}
 	defer host.close()
 	shown := newProgress(std.err)
 	defer shown.clear()
-	bench, err := seat.open(ctx, host, work, shown)
+	bench, err := seat.open(ctx, host, b.work, shown)
 	if err != nil {
 		return err
 	}

@@ -30,28 +30,17 @@ Exits with 1 if a solution got another verdict than its label says, and names ea
 func verify(ctx context.Context, args []string, std stdio) error {
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "")
-	operands, err := arguments(flags, args)
+	b, err := begin(flags, args, std, "at least one package", 1, atLeast)
 	if err != nil {
 		return err
 	}
-	if len(operands) == 0 {
-		return badUse("verify takes at least one package")
-	}
-	s, err := hereSettings(std)
-	if err != nil {
-		return err
-	}
-	work, err := newWorkdir(s)
-	if err != nil {
-		return err
-	}
-	defer work.close()
+	defer b.work.close()
 	// Everything that can be wrong with any package is found before the first solution is judged.
 	var packages []*verified
 	var keys []string
 	containers := false
-	for _, operand := range operands {
-		v, err := readVerified(ctx, work, operand)
+	for _, operand := range b.operands {
+		v, err := readVerified(ctx, b.work, operand)
 		if err != nil {
 			return err
 		}
@@ -62,7 +51,7 @@ func verify(ctx context.Context, args []string, std stdio) error {
 	}
 	var h *host
 	if containers {
-		if h, err = std.host(ctx, s, keys, std.err, std.err); err != nil {
+		if h, err = std.host(ctx, b.settings, keys, std.err, std.err); err != nil {
 			return err
 		}
 		defer h.close()
@@ -74,7 +63,7 @@ func verify(ctx context.Context, args []string, std stdio) error {
 	shown := newProgress(std.err)
 	defer shown.clear()
 	for _, v := range packages {
-		if err := v.judge(ctx, h, work, shown, out); err != nil {
+		if err := v.judge(ctx, h, b.work, shown, out); err != nil {
 			return err
 		}
 	}

@@ -15,14 +15,6 @@ import (
 
 const manifest = "/etc/evalhost/images.json"
 
-// needs fails a case whose language the host does not offer: the suites' hosts offer all.
-func needs(t *testing.T, image string) {
-	t.Helper()
-	if _, ok := images(t)[image]; !ok {
-		t.Fatalf("the manifest of this host describes no image called %s", image)
-	}
-}
-
 // images reads the manifest loosely.
 func images(t *testing.T) map[string]any {
 	t.Helper()
@@ -98,6 +90,7 @@ func TestThisHostIsFit(t *testing.T) {
 
 // Nothing here may give a verdict: the machine cannot judge, and says why and what to do.
 func TestAMachineThatCannotJudgeGivesNoVerdict(t *testing.T) {
+	unchanged(t)
 	absent := func(t *testing.T) options {
 		return options{env: []string{edited(t, func(gcc map[string]any) { gcc["reference"] = "evalhost/lang-absent:local" })}}
 	}
@@ -157,7 +150,6 @@ func TestAMachineThatCannotJudgeGivesNoVerdict(t *testing.T) {
 		}, []string{"core-pattern", "sysctl kernel.core_pattern=core"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			unchanged(t)
 			pkg, source := sum(t)
 			if strings.HasPrefix(c.name, "not root") {
 				readable(t, pkg, source)
@@ -206,39 +198,26 @@ func dockerDown(t *testing.T) (up func()) {
 	return up
 }
 
-func TestWithoutDockerNothingIsJudged(t *testing.T) {
+// One stop serves both: what was being judged, and what is asked for while there is no Docker.
+func TestDockerStoppingInTheMiddleIsNoVerdictAndWithoutItNothingIsJudged(t *testing.T) {
 	unchanged(t)
-	pkg, source := sum(t)
-	up := dockerDown(t)
-	for _, args := range [][]string{{"judge", pkg, source}, {"judge", pkg, source, "--json"}, {"judge", "--no-policy", pkg, source, "--keep"}} {
-		evalhost(t, options{}, args...).wantsNoVerdict(t, 4, "docker.reachable", "systemctl start docker")
-	}
-	r := evalhost(t, options{}, "check")
-	if r.status != 4 || !strings.Contains(r.stdout, "systemctl start docker") {
-		t.Errorf("check: status %d\n%s", r.status, r.stdout)
-	}
-	up()
-	if r := evalhost(t, options{}, "judge", pkg, source); r.status != 0 || !strings.Contains(r.stdout, "verdict Accepted") {
-		t.Errorf("afterwards: status %d\n%s%s", r.status, r.stdout, r.stderr)
-	}
-}
-
-func TestDockerStoppingInTheMiddleIsNoVerdict(t *testing.T) {
-	unchanged(t)
-	pkg := single(60000, 64<<20).dir(t)
-	source := filepath.Join(t.TempDir(), "wait.c")
-	if err := os.WriteFile(source, []byte(instead(sleeps(120))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	pkg, source := waiting(t)
 	var up func()
 	r := evalhost(t, options{started: func(*os.Process) {
 		awaitProgram(t)
 		up = dockerDown(t)
 	}}, "judge", pkg, source)
 	r.wantsNoVerdict(t, 3, "infrastructure failure", "test 1a")
+	good, correct := sum(t)
+	for _, args := range [][]string{{"judge", good, correct}, {"judge", good, correct, "--json"}, {"judge", "--no-policy", good, correct, "--keep"}} {
+		evalhost(t, options{}, args...).wantsNoVerdict(t, 4, "docker.reachable", "systemctl start docker")
+	}
+	r = evalhost(t, options{}, "check")
+	if r.status != 4 || !strings.Contains(r.stdout, "systemctl start docker") {
+		t.Errorf("check: status %d\n%s", r.status, r.stdout)
+	}
 	up()
 	// What the daemon could not remove while it was down, the next command does.
-	good, correct := sum(t)
 	if r := evalhost(t, options{}, "judge", good, correct); r.status != 0 || !strings.Contains(r.stdout, "verdict Accepted") {
 		t.Errorf("afterwards: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}

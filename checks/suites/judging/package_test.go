@@ -118,11 +118,6 @@ func instead(statements string) string {
 	return prelude + "int main(void) {\n\t" + statements + "\n\tputs(\"3\");\n\treturn 0;\n}\n"
 }
 
-// touch uses memory of so many MiB.
-func touch(mib int) string {
-	return fmt.Sprintf("{ volatile char *p = malloc(%d << 20); if (!p) return 1; for (long i = 0; i < (%dL << 20); i += 4096) p[i] = 1; }", mib, mib)
-}
-
 // sleeps lets time pass without using the processor.
 func sleeps(seconds int) string {
 	return fmt.Sprintf("{ struct timespec t = { %d, 0 }; nanosleep(&t, 0); }", seconds)

@@ -217,29 +217,3 @@ modelSolutions: [ { source: solutions/sum.cpp, language: cpp }, { source: soluti
 		t.Errorf("%s, %v of %v points, %d rows", j.Verdict, j.Document.Score, j.Document.MaxScore, len(j.Document.Tests))
 	}
 }
-
-func TestJ40ATrialMeasuresEveryModel(t *testing.T) {
-	g := onAHost(t)
-	p := open(t, map[string]string{
-		"config.yml": `type: standard-io@1
-limits: { timeMs: 30000, memoryBytes: 268435456 }
-groups: [ { group: 1, points: 40 }, { group: 2, points: 60 } ]
-modelSolutions: [ { source: solutions/sum.cpp, language: cpp }, { source: solutions/sum.py, language: python } ]
-`,
-		"solutions/sum.cpp": addCPP, "solutions/sum.py": addPy, "tests/0a.in": "", "tests/0a.out": "",
-	})
-	rows, err := g.bench(p, 2).Trial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, row := range rows {
-		got = append(got, fmt.Sprint(row.Language, " ", row.Group))
-		if row.Time <= 0 || row.Memory == nil || *row.Memory <= 0 {
-			t.Errorf("%+v", row)
-		}
-	}
-	if want := []string{"cpp 1", "cpp 2", "python 1", "python 2"}; !slices.Equal(got, want) {
-		t.Errorf("rows %q, want %q", got, want)
-	}
-}

@@ -71,7 +71,7 @@ func onAHost(t *testing.T, change ...func(*sandbox.Config)) *guestRig {
 	if g.box, err = sandbox.Open(t.Context(), g.eng, cfg); err != nil {
 		t.Fatal(err)
 	}
-	g.spans = &spans{Box: InSandbox(g.box)}
+	g.spans = &spans{Box: InSandbox(g.box), dir: t.TempDir()}
 	t.Cleanup(func() {
 		if n, err := g.box.Sweep(context.Background()); n != 0 || err != nil {
 			t.Errorf("a sweep at the end finds %d, %v; want nothing", n, err)
@@ -210,11 +210,22 @@ type span struct {
 	from, to time.Time
 }
 
-// spans is a box that remembers when its runs went.
+// spans is a box that remembers when its runs went, and builds nothing twice: under emulation a build takes as long as many
+// runs, and most cases here are about the running of the same few programs.
 type spans struct {
 	Box
+	dir string // where programs that were built before are put
 	mu  sync.Mutex
 	all []span
+}
+
+// builds are the successful builds of this process, by everything that went into them. What does not build is built each time.
+var builds sync.Map // string to earlier
+
+// earlier is what a build left.
+type earlier struct {
+	built   sandbox.Built
+	program []byte
 }
 
 func (s *spans) OpenJob(ctx context.Context) (Job, error) {
@@ -228,6 +239,31 @@ func (s *spans) OpenJob(ctx context.Context) (Job, error) {
 type spanJob struct {
 	Job
 	spans *spans
+}
+
+func (j spanJob) Build(ctx context.Context, b sandbox.Build) (sandbox.Built, error) {
+	key := fmt.Sprintf("%d %q %q %q %q %q", b.Kind, b.Image, b.Command, b.SourceName, b.Artifact, b.Source)
+	if known, ok := builds.Load(key); ok {
+		dir, err := os.MkdirTemp(j.spans.dir, "built-")
+		if err != nil {
+			return sandbox.Built{}, err
+		}
+		before, path := known.(earlier), filepath.Join(dir, b.Artifact)
+		if err := os.WriteFile(path, before.program, 0o755); err != nil {
+			return sandbox.Built{}, err
+		}
+		before.built.Program, err = sandbox.ProgramAt(path)
+		return before.built, err
+	}
+	built, err := j.Job.Build(ctx, b)
+	if err == nil && built.Program != nil {
+		program, err := os.ReadFile(built.Program.Path())
+		if err != nil {
+			return built, err
+		}
+		builds.Store(key, earlier{built, program})
+	}
+	return built, err
 }
 
 func (j spanJob) Prepare(ctx context.Context, run sandbox.Run) (Run, error) {

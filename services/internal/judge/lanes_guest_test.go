@@ -126,7 +126,7 @@ func TestJ15TheChannelsMayBeAnywhere(t *testing.T) {
 		}
 	})
 	g := onAHost(t, func(c *sandbox.Config) { c.Scratch = dir })
-	j := g.judge(g.bench(open(t), 1), inC("add.c", "#include <stdio.h>\nint main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\\n\", a + b); return 0; }\n"))
+	j := g.judge(g.bench(open(t), 1), inC("add.c", addC))
 	if j.Verdict != verdict.Accepted || j.Document.Score != 100 {
 		t.Errorf("%s, %v points", j.Verdict, j.Document.Score)
 	}

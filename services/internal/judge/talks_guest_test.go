@@ -210,7 +210,7 @@ func TestABrokenCheckerIsNeverAWrongAnswer(t *testing.T) {
 	for letter := 'a'; letter <= 'm'; letter++ {
 		p[fmt.Sprintf("tests/1%c.in", letter)] = "1 2\n"
 	}
-	got := g.each(g.bench(open(t, p), 2), inC("add.c", "#include <stdio.h>\nint main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\\n\", a + b); return 0; }\n"))
+	got := g.each(g.bench(open(t, p), 2), inC("add.c", addC))
 	// A checker that keeps the contract, so that the others can be seen to be the ones that do not.
 	t.Run("J28 no expected output, and a checker that needs none", func(t *testing.T) { got["1a"].says(t, verdict.OK, verdict.NoReason, "the sum is 3") })
 	t.Run("accepted in part", func(t *testing.T) {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/problem"
+	"github.com/evalhost/evalhost/services/internal/sandbox"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -44,24 +47,26 @@ int main(void) {
 `
 	manyWaysCPP = `#include <cstdio>
 #include <cstdlib>
-#include <vector>
+#include <cstring>
 static char *volatile kept;
 int main() {
-	int how, n;
+	int how, n, number;
 	volatile bool forever = true;
 	if (std::scanf("%d", &how) != 1) return 2;
 	if (how == 1) std::abort();
 	while (how == 2 && forever) {}
-	std::vector<std::vector<char>> held;
 	while (how == 3) {
-		held.push_back(std::vector<char>(1 << 20, 'x'));
-		kept = held.back().data();
+		auto more = new char[1 << 20];
+		std::memset(more, 1, 1 << 20);
+		kept = more;
 	}
 	if (std::scanf("%d", &n) != 1) return 2;
-	std::vector<int> numbers(n);
-	for (auto &number : numbers) if (std::scanf("%d", &number) != 1) return 3;
 	long long sum = 0;
-	for (auto number : numbers) sum += number;
+	auto next = [&]() { return std::scanf("%d", &number) == 1; };
+	for (int i = 0; i < n; i++) {
+		if (!next()) return 3;
+		sum += number;
+	}
 	std::printf("%lld\n", sum);
 }
 `
@@ -135,58 +140,94 @@ var thorough = map[string]bool{
 	"c89-gcc": true, "c23-clang": true, "cpp20-gcc": true, "cpp11-clang": true, "python3": true, "pypy3": true,
 }
 
-// J3, and what every language must do: sum, fail, never end, want too much, and not compile.
+// J3, and what every language must do: sum, fail, never end, want too much, and not compile. There is a sandbox on each of the
+// machine's two processors, and each takes the next toolchain.
 func TestJ3EveryToolchainJudgesEveryBehaviour(t *testing.T) {
-	g := onAHost(t)
 	everything := os.Getenv("EVALHOST_TEST_EVERYTHING") != ""
-	if !everything {
-		t.Skip("NOT RUN: not yet seen to pass whole in the guest, so it belongs to make soak until it was")
-	}
+	rigs := []*guestRig{onAHost(t, alone("0")), onAHost(t, alone("1"))}
 	table := langimages.Default()
 	versions := Versions{}
 	for _, image := range table.Images() {
-		read, err := ReadVersions(t.Context(), g.spans, table, image.Key, image.Reference)
+		read, err := ReadVersions(t.Context(), rigs[0].spans, table, image.Key, image.Reference)
 		if err != nil {
 			t.Fatal(err)
 		}
 		versions.Join(read)
 	}
-	benches := map[string]*Bench{}
-	bench := func(name string, behaviours bool) *Bench {
-		key := fmt.Sprint(name, behaviours)
-		if benches[key] == nil {
-			benches[key] = g.bench(open(t, families[name].manyWays(behaviours)), 2)
-			benches[key].Versions = versions
-		}
-		return benches[key]
+	problems := map[string]*problem.Problem{}
+	for name, f := range families {
+		problems[name+" all"], problems[name+" sum"] = open(t, f.manyWays(true)), open(t, f.manyWays(false))
 	}
-	for _, toolchain := range table.Offered() {
-		t.Run(toolchain.ID, func(t *testing.T) {
-			f, all := families[toolchain.Family], everything || thorough[toolchain.ID]
-			saysItsVersion(t, toolchain, versions[toolchain.ID])
-			s := Submission{FileName: f.file, Source: []byte(f.source), Toolchain: toolchain.ID}
-			j := g.judge(bench(toolchain.Family, all), s)
-			if tested := j.Tests[0]; tested.Status != verdict.OK || j.Document.Groups[0].Points != 10 || j.Version != versions[toolchain.ID] {
-				t.Errorf("the sum of 100,000 numbers: %s; version %q", row(tested), j.Version)
-			}
-			if !all {
-				return
-			}
-			for i, want := range []struct {
-				reason verdict.Reason
-				note   string
-			}{{verdict.RuntimeError, f.failure}, {verdict.TimeLimit, "Time limit exceeded"}, {verdict.MemoryLimit, "Memory limit exceeded"}} {
-				result{Tested: j.Tests[i+1]}.says(t, verdict.Error, want.reason, want.note)
-			}
-			nearly(t, j.Tests[3].Memory, verdict.Bytes(f.memory))
-			s.Source = []byte(f.broken)
-			j = g.judge(bench(toolchain.Family, all), s)
-			log := j.Document.Compilation.Log
-			if j.Verdict != verdict.CompilationFailed || !strings.Contains(log, f.complaint) || !strings.Contains(strings.ToLower(log), "error") ||
-				!utf8.ValidString(log) || !strings.Contains(j.Log, versions[toolchain.ID]) {
-				t.Errorf("a source that does not compile: %s, log:\n%s", j.Verdict, j.Log)
+	next := make(chan langimages.Toolchain)
+	var working sync.WaitGroup
+	for _, g := range rigs {
+		working.Go(func() {
+			for toolchain := range next {
+				behaviours := "sum"
+				if everything || thorough[toolchain.ID] {
+					behaviours = "all"
+				}
+				t.Run(toolchain.ID, func(t *testing.T) {
+					b, err := g.open(problems[toolchain.Family+" "+behaviours], 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b.Versions = versions
+					tryToolchain(t, b, toolchain, behaviours == "all")
+				})
 			}
 		})
+	}
+	tried := 0
+	for _, toolchain := range table.Offered() {
+		next <- toolchain
+		tried++
+	}
+	close(next)
+	working.Wait()
+	if tried != 18 {
+		t.Errorf("%d toolchains were tried", tried)
+	}
+}
+
+// alone is a sandbox of one lane on one processor.
+func alone(cpu string) func(*sandbox.Config) {
+	return func(c *sandbox.Config) { c.Lanes = []sandbox.Lane{{Cpuset: cpu}} }
+}
+
+// tryToolchain judges the program of many ways in one toolchain, and what does not compile.
+func tryToolchain(t *testing.T, b *Bench, toolchain langimages.Toolchain, all bool) {
+	f, version := families[toolchain.Family], b.Versions[toolchain.ID]
+	saysItsVersion(t, toolchain, version)
+	s := Submission{FileName: f.file, Source: []byte(f.source), Toolchain: toolchain.ID}
+	j, err := b.Judge(t.Context(), s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tested := range j.Tests {
+		t.Log(row(tested))
+	}
+	if tested := j.Tests[0]; tested.Status != verdict.OK || j.Document.Groups[0].Points != 10 || j.Version != version {
+		t.Errorf("the sum of 100,000 numbers: %s; version %q, log:\n%s", row(tested), j.Version, j.Log)
+	}
+	if !all {
+		return
+	}
+	for i, want := range []struct {
+		reason verdict.Reason
+		note   string
+	}{{verdict.RuntimeError, f.failure}, {verdict.TimeLimit, "Time limit exceeded"}, {verdict.MemoryLimit, "Memory limit exceeded"}} {
+		result{Tested: j.Tests[i+1]}.says(t, verdict.Error, want.reason, want.note)
+	}
+	nearly(t, j.Tests[3].Memory, verdict.Bytes(f.memory))
+	s.Source = []byte(f.broken)
+	if j, err = b.Judge(t.Context(), s, nil); err != nil {
+		t.Fatal(err)
+	}
+	log := j.Document.Compilation.Log
+	if j.Verdict != verdict.CompilationFailed || !strings.Contains(log, f.complaint) || !strings.Contains(strings.ToLower(log), "error") ||
+		!utf8.ValidString(log) || !strings.Contains(j.Log, version) {
+		t.Errorf("a source that does not compile: %s, log:\n%s", j.Verdict, j.Log)
 	}
 }
 
