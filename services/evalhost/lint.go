@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/evalhost/evalhost/langimages"
@@ -115,8 +116,9 @@ func lintStatic(ctx context.Context, work *workdir, operand string, points uint6
 	l.tight = tightLimits(p, table)
 	source := judgingProgram(p)
 	if source != nil {
-		if _, ok := table.Resolve(source.Language); !ok {
-			return l, nil // which is a finding already, and nothing of the package can be judged
+		refused := func(f problem.Finding) bool { return f.Where == source.Path && f.Severity == problem.Refused }
+		if slices.ContainsFunc(l.Findings, refused) {
+			return l, nil // it is not there, or in no language: nothing of the package can be judged
 		}
 	}
 	if p.Type == problem.StandardIO && (source != nil || len(l.tight) > 0) {

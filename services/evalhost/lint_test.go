@@ -55,6 +55,15 @@ func TestLintRunsTheJudgingProgram(t *testing.T) {
 	}
 }
 
+// The machine has no part in it.
+func TestAJudgingProgramThatIsNotThereIsOneFinding(t *testing.T) {
+	f := &fakeHost{t: t}
+	r := f.command("lint", tree(t, adder, judged("checker", "compares"), map[string]string{"judge.c": ""}))
+	if r.status != exitUnexpected || !strings.Contains(r.out, ": error: judge.c: declared in config.yml and not in the package\n1 finding\n") || len(f.keys) > 0 {
+		t.Errorf("status %d, images %q, %q\n%s", r.status, f.keys, r.errout, r.out)
+	}
+}
+
 func TestLintSaysSoWhereTheMachineCannotJudge(t *testing.T) {
 	dir := tree(t, adder, judged("checker", "refuses all"))
 	lint := func(err error, args ...string) ended {

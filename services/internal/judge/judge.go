@@ -90,7 +90,12 @@ type PackageFault struct {
 	// Path is the program of the package; empty if it is none in particular.
 	Path string
 	Why  string
+	// Err is what lies beneath; nil if Why says it all.
+	Err error
 }
+
+// Unwrap returns what lies beneath.
+func (p *PackageFault) Unwrap() error { return p.Err }
 
 func (p *PackageFault) Error() string {
 	if p.Path == "" {

@@ -100,6 +100,10 @@ func (b *Bench) anew(ctx context.Context, p JudgingProgram, build func(ctx conte
 // buildInto builds the judging program in a job of its own and puts a copy of the program into dir.
 func (b *Bench) buildInto(ctx context.Context, dir string, source *problem.Source, toolchain langimages.Toolchain, image string) error {
 	code, err := b.problem.ReadSource(source.Path)
+	var bad *problem.Error
+	if errors.As(err, &bad) {
+		return &PackageFault{Why: bad.Reason(), Err: bad}
+	}
 	if err != nil {
 		return err
 	}

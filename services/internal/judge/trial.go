@@ -66,7 +66,7 @@ func (b *Bench) tryModel(ctx context.Context, model problem.Source, progress fun
 	source, err := b.problem.ReadSource(model.Path)
 	var bad *problem.Error
 	if errors.As(err, &bad) {
-		return nil, &PackageFault{Path: model.Path, Why: bad.Reason()}
+		return nil, &PackageFault{Path: model.Path, Why: bad.Reason(), Err: bad}
 	}
 	if err != nil {
 		return nil, err

@@ -180,7 +180,7 @@ func zipEntry(f *zip.File) (entry, error) {
 }
 
 func refusedEntry(name string, err error) error {
-	return &Error{Code: CodeRefused, Where: shown(name), Err: err}
+	return &Error{Code: CodeRefused, Where: place(name), Err: err}
 }
 
 func tooManyEntries(src string, limits ArchiveLimits) error {

@@ -26,7 +26,7 @@ func openDirectory(src string, limits ArchiveLimits) (_ *source, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return &Error{Code: CodeArchive, Where: shown(name), Msg: "cannot be read", Err: err}
+			return &Error{Code: CodeArchive, Where: place(name), Msg: "cannot be read", Err: err}
 		case name == ".":
 			return nil
 		case len(entries) >= limits.Entries:
@@ -69,7 +69,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	}
 	after, err := file.Stat()
 	if err == nil && (!after.Mode().IsRegular() || !os.SameFile(before, after)) {
-		err = &Error{Code: CodeRefused, Where: shown(name), Msg: "was exchanged while it was being opened"}
+		err = &Error{Code: CodeRefused, Where: place(name), Msg: "was exchanged while it was being opened"}
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -78,5 +78,5 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 }
 
 func notRegular(name string, info fs.FileInfo) error {
-	return &Error{Code: CodeRefused, Where: shown(name), Msg: "not a regular file but " + info.Mode().Type().String()}
+	return &Error{Code: CodeRefused, Where: place(name), Msg: "not a regular file but " + info.Mode().Type().String()}
 }

@@ -137,3 +137,12 @@ func shown(s string) string {
 	}
 	return strconv.QuoteToASCII(s)
 }
+
+// place is the name of an entry as the place of an error: as it is where it is a name that a package may have, so that a script
+// finds the file by it; quoted and cut where it is anything else.
+func place(name string) string {
+	if clean, err := cleanName(name); err == nil && clean == name {
+		return name
+	}
+	return shown(name)
+}

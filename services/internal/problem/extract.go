@@ -131,18 +131,18 @@ func (x *extraction) checkRatio(src string) error {
 func unreadable(name string, err error) error {
 	for _, fault := range []error{zip.ErrFormat, zip.ErrChecksum, zip.ErrAlgorithm, io.ErrUnexpectedEOF} {
 		if errors.Is(err, fault) {
-			return &Error{Code: CodeArchive, Where: shown(name), Msg: "the entry is damaged or lies about its size", Err: err}
+			return &Error{Code: CodeArchive, Where: place(name), Msg: "the entry is damaged or lies about its size", Err: err}
 		}
 	}
 	var refused *Error
 	if errors.As(err, &refused) {
 		return err
 	}
-	return &Error{Code: CodeArchive, Where: shown(name), Msg: "cannot be read", Err: err}
+	return &Error{Code: CodeArchive, Where: place(name), Msg: "cannot be read", Err: err}
 }
 
 func targetError(name string, err error) error {
-	return &Error{Code: CodeTarget, Where: shown(name), Msg: "cannot be written", Err: err}
+	return &Error{Code: CodeTarget, Where: place(name), Msg: "cannot be written", Err: err}
 }
 
 func asTargetError(name string, err error) error {

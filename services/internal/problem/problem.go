@@ -141,7 +141,7 @@ func (p *Problem) TestExpected(t Test) (*os.File, error) { return p.OpenFile(t.O
 func (p *Problem) OpenFile(name string) (*os.File, error) {
 	clean, err := cleanName(name)
 	if err != nil {
-		return nil, &Error{Code: CodeFile, Where: shown(name), Err: err}
+		return nil, &Error{Code: CodeFile, Where: place(name), Err: err}
 	}
 	root, err := os.OpenRoot(p.Dir)
 	if err != nil {
