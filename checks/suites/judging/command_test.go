@@ -189,15 +189,3 @@ func judge(t *testing.T, pkg, name, source string, args ...string) document {
 	}
 	return d
 }
-
-// row returns the row of one test.
-func (d document) row(t *testing.T, no string) test {
-	t.Helper()
-	for _, row := range d.Tests {
-		if row.No == no {
-			return row
-		}
-	}
-	t.Fatalf("the document has no test %s: %+v", no, d.Tests)
-	return test{}
-}

@@ -31,7 +31,8 @@ func TestWhatIsNotBuiltRunsNothing(t *testing.T) {
 		},
 		{
 			"J35 the network", "net.cpp", "#include <sys/socket.h>\n#include <arpa/inet.h>\nint main() {}\n", "cpp20-gcc",
-			verdict.PolicyViolated, verdict.PolicyViolation, []string{"sys/socket.h", "arpa/inet.h"},
+			verdict.PolicyViolated, verdict.PolicyViolation,
+			[]string{"sys/socket.h", "arpa/inet.h"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
