@@ -158,7 +158,7 @@ func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
 				"-test.timeout=" + guestMutantTimeout.String(),
 			},
 			Env: append(guestEnv(g), mutantVariable+"="+control, "EVALHOST_TEST_SHIM="+shim,
-				"EVALHOST_TEST_PROGRAMS="+path.Join(guestSuites, "programs")),
+				"EVALHOST_TEST_PROGRAMS="+path.Join(guestSuites, "programs"), "EVALHOST_TEST_VARIANT="+variant),
 			Timeout: guestMutantTimeout + time.Minute,
 		})
 		if err == nil && !result.OK() {

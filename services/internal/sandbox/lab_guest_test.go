@@ -198,7 +198,7 @@ func output(r Run) string {
 // the homes need not be seen twice on every day.
 func onOneDriver(t *testing.T, why string) {
 	t.Helper()
-	if v := os.Getenv("EVALHOST_TEST_VARIANT"); v != "systemd" && os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
+	if v := told("EVALHOST_TEST_VARIANT", "systemd"); v != "systemd" && os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
 		t.Skipf("NOT RUN on %s, because %s; make test shows it on the systemd driver, make soak on every host", v, why)
 	}
 }
