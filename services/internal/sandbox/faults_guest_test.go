@@ -270,7 +270,6 @@ func TestABusThatGoesAwayInTheMiddleCostsNoRunItsOutcomeAndNoNextOneAVerdict(t *
 }
 
 func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
-	onOneDriver(t, "it has not been seen on another yet")
 	g := onAHost(t)
 	img, err := g.eng.Image(t.Context(), testImage)
 	if err != nil {
@@ -311,7 +310,6 @@ func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
 }
 
 func TestTheProbeSeesTheContainerFromInside(t *testing.T) {
-	onOneDriver(t, "it has not been seen on another yet")
 	g := onAHost(t)
 	said, err := Probe(t.Context(), g.eng, ProbeConfig{Driver: g.box.driver.Name(), Scratch: scratch(), Image: testImage})
 	if err != nil {

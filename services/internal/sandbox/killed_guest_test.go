@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // A process that uses the sandbox is killed with SIGKILL at random moments of its work. The next start of the same instance
 // removes everything it left, and a neighbour's running container, home and scratch stay what they were.
 func TestAKilledOwnerIsSweptAndNobodyElse(t *testing.T) {
-	onOneDriver(t, "it has not been seen on another yet")
+	onOneDriver(t, "it is long, and TestASweepFindsWhatADeadOwnerLeft shows the sweep on each driver")
 	times := 10
 	if n, err := strconv.Atoi(told("EVALHOST_TEST_KILLS", "10")); err == nil {
 		times = n
