@@ -172,7 +172,7 @@ var section8 = []struct{ number, attack, pkg, test string }{
 	{"8.1 #40", "", "services/internal/sandbox", "TestTwoInstancesDoNotTouchEachOther"},
 	{"8.2", "", "shim", "TestTheShimRefusesToRunWithoutWhatItNeeds"},
 	{"8.3", "", "services/internal/sandbox", "TestWhenARunIsStoppedAndWhy"},
-	{"8.4", "", "checks/suites/judging", "TestWhatAProgramDoesDecides"},
+	{"8.4", "", "services/internal/judge", "TestWhatAProgramDoesDecides"},
 }
 
 // fieldCases says the same for the field cases that a sandbox can meet and that no attack names as its source.
