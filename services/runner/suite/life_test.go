@@ -3,6 +3,9 @@
 package suite
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +42,7 @@ func TestADaemonJudgesWhatItIsHandedAndContactsNobodyButTheServer(t *testing.T) 
 	if n := s.downloads(s.problem.PackageID); n != 1 {
 		t.Errorf("the package was downloaded %d times for three submissions", n)
 	}
+	s.measured()
 	t.Logf("stopping took %v", d.stop().Round(time.Millisecond))
 	address := strings.TrimPrefix(s.web.URL, "http://")
 	reached := false
@@ -54,6 +58,36 @@ func TestADaemonJudgesWhatItIsHandedAndContactsNobodyButTheServer(t *testing.T) 
 	}
 	if !reached {
 		t.Error("the Server was not among what was recorded, so this shows nothing")
+	}
+}
+
+// measured has a trial measured: the model solution of a package, in real containers (spec/protocol.md 7, 9.5).
+func (s *stage) measured() {
+	s.t.Helper()
+	files := maps.Clone(sum)
+	files["config.yml"] += "modelSolutions: [ { source: solutions/add.c, language: c11-gcc } ]\n"
+	files["solutions/add.c"] = adds
+	trial, err := s.AddTrial("standard-io@1", bytes.NewReader(zipped(s.t, files)))
+	must(s.t, err)
+	s.eventually("the trial is over", func() bool {
+		got, _ := s.Trial(trial.ID)
+		return got.State.Final()
+	})
+	got, _ := s.Trial(trial.ID)
+	var m struct {
+		Measured []struct {
+			Group, TimeMs int
+			MemoryBytes   int64
+			Language      *string
+		}
+	}
+	if err := json.Unmarshal([]byte(got.Measurement), &m); err != nil || got.State != refserver.Completed || got.PackageID != "" || len(m.Measured) != 2 {
+		s.t.Fatalf("the trial is %s, %q: %s, %v", got.State, got.FailureReason, got.Measurement, err)
+	}
+	for i, row := range m.Measured {
+		if row.Group != i+1 || row.TimeMs < 1 || row.MemoryBytes < 1 || row.Language != nil {
+			s.t.Errorf("a row of the measurement: %s", got.Measurement)
+		}
 	}
 }
 
