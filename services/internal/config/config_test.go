@@ -396,7 +396,8 @@ func TestNoPasswordInsideOfAnAddressIsEverShown(t *testing.T) {
 	}
 	for _, entry := range []string{
 		"AJ_Server__BaseUrl=https://bob:hunter2@judge.example.org/api/v1", "AJ_Server__BaseUrl=https://bob:hunter2/@judge/api/v1",
-		"HTTPS_PROXY=gopher://bob:hunter2@proxy", "DOCKER_HOST=tcp://bob:hunter2@host",
+		"HTTPS_PROXY=gopher://bob:hunter2@proxy", "DOCKER_HOST=tcp://bob:hunter2@host", "DOCKER_HOST=tcp://bob:a hunter2@host", "AJ_Server__BaseUrl=https://bob:hunter2 @judge.example.org/api/v1",
+		"AJ_Server__BaseUrl=bob:hunter2@judge.example.org/api/v1",
 	} {
 		_, warnings, err := Read(Daemon, []string{"AJ_Poll__MinSeconds=x", entry}, Facts{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || len(warnings) > 0 {

@@ -272,14 +272,21 @@ func image(key string) reader {
 // inside reports whether a clean path is a directory or below it.
 func inside(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-var userInfo = regexp.MustCompile(`//\S*@`)
+var userInfo = regexp.MustCompile(`//.*@`)
 
-// masked takes out what stands before the host of an address: a name and a password.
+// masked takes out what stands before the host of an address: a name and a password, whatever characters they have. Rather too
+// much is taken out than too little.
 func masked(text string) string { return userInfo.ReplaceAllString(text, "//...@") }
+
+// bareUser is a name and a password before a host without a scheme. A digest behind an image's tag looks the same.
+var bareUser = regexp.MustCompile(`^[^\s/@]+:[^\s/@]*@`)
 
 // shown is a value as people may see it.
 func shown(value string) string {
 	value = masked(value)
+	if !strings.Contains(value, "@sha256:") {
+		value = bareUser.ReplaceAllString(value, "...@")
+	}
 	if runes := []rune(value); len(runes) > 200 {
 		value = string(runes[:200]) + "..."
 	}

@@ -104,7 +104,11 @@ func ParseBaseURL(text string) (*url.URL, error) {
 		err = errors.New("it holds a query or a fragment")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("protocol: the Server's base URL %s: %w", u.Redacted(), err)
+		said := u.Redacted()
+		if u.Opaque != "" { // without slashes nothing is told apart: what stands there may be a password
+			said = u.Scheme + ":..."
+		}
+		return nil, fmt.Errorf("protocol: the Server's base URL %s: %w", said, err)
 	}
 	return u, nil
 }
