@@ -17,9 +17,10 @@ type entry struct {
 	Identifier string `json:"SYSLOG_IDENTIFIER"`
 }
 
-// ours are units and programs that read a file of nixos/host, or belong to it.
+// ours are units that read a file of nixos/host or are one, and programs that do. The unit of Docker is the distribution's, and
+// what the service manager says of that (a variable that is not set) is not about us.
 var ours = []string{
-	"evalhost", "docker", "containerd", "nftables", "nft", "systemd-sysctl", "systemd-tmpfiles", "systemd-modules-load", "modprobe",
+	"evalhost", "nftables", "nft", "dockerd", "systemd-sysctl", "systemd-tmpfiles", "systemd-modules-load", "modprobe",
 }
 
 // complaints are the warnings and worse of this boot that are ours: of a unit of ours, about one, or with our name in them.
