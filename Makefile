@@ -9,7 +9,7 @@ RELEASE = CGO_ENABLED=0 go build -trimpath
 help:
 	@echo "make demo    judge every labelled example solution; on this machine if it is fit, else in the guest"
 	@echo "make demo-server  a reference server and a Runner in the guest: three submissions and their results"
-	@echo "make test    everything: lint, unit tests, the suites in the guest that a soak does not keep for itself"
+	@echo "make test    everything: lint, unit tests, every suite in the guest, on hosts that judge and on broken ones"
 	@echo "make quick   lint and unit tests only"
 	@echo "make guest   bring the guest up and keep it up; 'make guest-down' ends it"
 	@echo "make soak    every fuzz target for a minute, every suite on both drivers and both runtimes, every broken host, 500 runs, mutants"
