@@ -66,7 +66,7 @@ func FindVariant(name string) (Variant, error) {
 // nothing here and cost an emulated processor dearly.
 func (v Variant) kernelCommandLine() string {
 	words := []string{
-		"console=hvc0", "earlyprintk=serial,ttyS0,115200", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "loglevel=5", "random.trust_cpu=on", "lsm=landlock,lockdown,yama,integrity,apparmor",
+		"console=hvc0", "earlyprintk=serial,ttyS0,115200", "root=/dev/vda", "rw", "psi=1", "mitigations=off", "transparent_hugepage=madvise", "loglevel=5", "random.trust_cpu=on", "lsm=landlock,lockdown,yama,integrity,apparmor",
 		"systemd.tty.term.console=dumb", "systemd.firstboot=no", "evalhost.variant=" + v.Name,
 	}
 	return strings.Join(append(words, v.Append...), " ")

@@ -45,21 +45,13 @@ var (
 
 // tests are what each kind of host is asked. A kind that is not here fails: nothing would be known of it.
 var tests = map[string][]func(*testing.T){
-	"systemd":    slices.Concat(judging, soaked(declared), egress),
+	"systemd":    slices.Concat(judging, declared, egress),
 	"cgroupfs":   judging,
 	"legacy":     broken,
 	"hybrid":     broken,
 	"unconfined": broken,
 	"nopids":     broken,
 	"docker20":   {theOldestDockerJudgesWhatItHasAndRefusesWhatItHasNot},
-}
-
-// soaked are tests that have not yet been seen to pass whole in the guest, so that they belong to a soak until they were.
-func soaked(tests []func(*testing.T)) []func(*testing.T) {
-	if os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
-		return nil
-	}
-	return tests
 }
 
 func TestThisKindOfHost(t *testing.T) {
