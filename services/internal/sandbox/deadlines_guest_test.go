@@ -70,7 +70,8 @@ func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
 	g.box.cap = 8 * verdict.MiB
 	chatter := g.judgedBy(Interactor, "interact-mute", "chatter")
 	o = g.mustRun(chatter)
-	if o.Stop != Output || o.OutputBytes <= g.box.cap || o.OutputBytes > g.box.cap+verdict.MiB {
+	// What it says between the cap and its end is read and counted, and how much that is depends on how fast both are.
+	if o.Stop != Output || o.OutputBytes <= g.box.cap {
 		t.Errorf("C31 a submission that only talks: %s, %v read", shown(o.Outcome), o.OutputBytes)
 	}
 	if o.Judge.Stop != OnItsOwn && o.Judge.Stop != WallClock {
