@@ -223,10 +223,10 @@ func TestASuiteThatFailsStopsNeitherTheOthersNorTheCount(t *testing.T) {
 	var want []string
 	guests := 0
 	for _, variant := range []string{"systemd", "docker20", "cgroupfs"} {
-		for track := range tracks {
+		for half := range halves {
 			var here []string
 			for _, s := range suites {
-				if s.track == track && slices.Contains(s.on, variant) {
+				if s.half == half && slices.Contains(s.on, variant) {
 					here = append(here, s.name)
 				}
 			}

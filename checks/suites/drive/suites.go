@@ -40,8 +40,8 @@ type suite struct {
 	pkg  string // directory in the tree
 	// on lists the variants it runs on.
 	on []string
-	// track is where it runs: each track has guests of its own, one after another, beside those of the other track.
-	track int
+	// half says with which others it shares a guest: two halves of the suites of a variant may run beside each other.
+	half int
 	// tests are the names of those that only the build tag brings; the others ran without a guest already.
 	tests []string
 }
@@ -88,16 +88,16 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	}
 	var stays []stay
 	for _, variant := range variants {
-		for track := range tracks {
+		for half := range halves {
 			here := slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
-				return s.track != track || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
+				return s.half != half || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
 			})
 			if len(here) > 0 {
-				stays = append(stays, stay{variant: variant, track: track, suites: here})
+				stays = append(stays, stay{number: len(stays), variant: variant, suites: here})
 			}
 		}
 	}
-	d.inTracks(stays, func(s stay) { d.stayIn(ctx, s, dir) })
+	d.twoAtATime(stays, func(s stay) { d.stayIn(ctx, s, dir) })
 	if len(stays) == 0 {
 		d.step("suites", func() error { return fmt.Errorf("none of %q runs on any of %q", names, variants) })
 	}
@@ -129,7 +129,7 @@ func (d *drive) stayIn(ctx context.Context, s stay, dir string) {
 		}
 	}()
 	if !d.step("bring up the "+s.name(), func() (err error) {
-		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d-%d", os.Getpid(), s.track), Variant: s.variant, Log: d.out})
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d-%d", os.Getpid(), s.number), Variant: s.variant, Log: d.out})
 		return err
 	}) {
 		return

@@ -9,9 +9,13 @@ import (
 	"sync"
 )
 
-// tracks is how many guests may be up at a time. An emulated host that starts one container after another keeps little more
-// than one of this machine's processors busy, whatever it has itself (docs/decisions/0060): a second one beside it costs little.
-const tracks = 2
+// halves is into how many parts the suites of a variant are divided, and atOnce how many guests may be up at a time. An emulated
+// host that starts one container after another keeps little more than one of this machine's processors busy, whatever it has
+// itself (docs/decisions/0002): a second one beside it costs little.
+const (
+	halves = 2
+	atOnce = 2
+)
 
 // What a machine must have for two guests at a time: a processor each, and memory for both and for what they are fed by.
 const (
@@ -21,8 +25,8 @@ const (
 
 // stay is what happens between the start of a guest and its end.
 type stay struct {
+	number  int // from 0, in the order in which they begin
 	variant string
-	track   int
 	suites  []suite
 }
 
@@ -31,23 +35,24 @@ func (s stay) name() string {
 	return fmt.Sprintf("%s guest of %s", s.variant, s.suites[0].name)
 }
 
-// inTracks carries out the stays of each track one after another, and the tracks side by side where the machine is large
-// enough. It returns when all have ended.
-func (d *drive) inTracks(stays []stay, f func(stay)) {
+// twoAtATime carries out stays in their order, the next one whenever fewer than two are under way, or one after another where
+// the machine is too small for two. It returns when all have ended.
+func (d *drive) twoAtATime(stays []stay, f func(stay)) {
+	guests := atOnce
 	if why := d.oneByOne(); why != "" {
 		fmt.Fprintf(d.out, "one guest at a time: %s\n", why)
-		for _, s := range stays {
-			f(s)
-		}
-		return
+		guests = 1
 	}
+	next := make(chan stay, len(stays))
+	for _, s := range stays {
+		next <- s
+	}
+	close(next)
 	var all sync.WaitGroup
-	for track := range tracks {
+	for range guests {
 		all.Go(func() {
-			for _, s := range stays {
-				if s.track == track {
-					f(s)
-				}
+			for s := range next {
+				f(s)
 			}
 		})
 	}
