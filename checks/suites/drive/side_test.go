@@ -15,13 +15,18 @@ func TestTwoGuestsAreUpAtATimeAndTheNextOneTakesThePlaceOfWhicheverEnds(t *testi
 	var under, most int
 	var began []int
 	others := make(chan struct{}, len(stays))
+	first := make(chan struct{})
 	d.twoAtATime(stays, func(s stay) {
+		if s.number > 0 {
+			<-first
+		}
 		mu.Lock()
 		began = append(began, s.number)
 		under++
 		most = max(most, under)
 		mu.Unlock()
 		if s.number == 0 { // it lasts as long as all the others
+			close(first)
 			for range len(stays) - 1 {
 				<-others
 			}
