@@ -285,7 +285,8 @@ func (d *service) runner(p proved) (*runner.Runner, error) {
 		Registration: protocol.Registration{
 			Name: d.s.Name, Product: "evalhost-runner", Version: version, ProblemTypes: d.s.ProblemTypes, Tags: d.s.Tags, Machine: thisMachine(),
 		},
-		Lease: d.s.LeaseRequest, Wait: d.s.PollWait, PollMin: d.s.PollMin, PollMax: d.s.PollMax, Heartbeat: d.s.Heartbeat,
+		Ledger: runner.OpenLedger(runner.LedgerPath(d.s.KeyPath), d.log),
+		Lease:  d.s.LeaseRequest, Wait: d.s.PollWait, PollMin: d.s.PollMin, PollMax: d.s.PollMax, Heartbeat: d.s.Heartbeat,
 		Notify: d.manager, Observe: d.figures, Log: d.log,
 	}
 	return runner.New(o)

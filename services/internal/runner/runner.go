@@ -38,6 +38,8 @@ type Options struct {
 	Evaluator    Evaluator
 	// Measurer times trials; nil: trials are never claimed.
 	Measurer Measurer
+	// Ledger remembers what began here and never ended; nil remembers nothing.
+	Ledger *Ledger
 	// Lease is what is asked for with a claim and a renewal; 0 leaves it to the Server.
 	Lease time.Duration
 	// Wait is how long the Server may hold a claim; 0 for no hold. At most protocol.WaitMax.

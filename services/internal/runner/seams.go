@@ -60,7 +60,7 @@ type FailureKind int
 
 const (
 	_ FailureKind = iota
-	// BadJob: the Server handed out something that cannot be judged.
+	// BadJob: the Server handed out something that cannot be judged, or that has ended this Runner or its host too often.
 	BadJob
 	// BadDownload: a file is not there, or its bytes are not the announced ones.
 	BadDownload

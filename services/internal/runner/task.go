@@ -21,6 +21,8 @@ type task struct {
 	evaluate func(ctx context.Context, step func(Step)) (delivery, error)
 	// failed is the answer when there is none.
 	failed func(reason error) delivery
+	// ended is told the ending, once everything about the task is done.
+	ended func(Ending)
 }
 
 // delivery is an answer that is ready to be sent.
@@ -41,11 +43,19 @@ func (r *Runner) judge(ctx context.Context, job protocol.Job) error {
 			return r.client.Report(ctx, job.Lease, report)
 		}}
 	}
+	begun := false
 	return r.run(ctx, task{
 		kind: Job, lease: job.Lease, log: log, renew: r.client.Renew,
 		evaluate: func(ctx context.Context, step func(Step)) (delivery, error) {
 			if err := job.Check(); err != nil {
 				return delivery{}, &Failure{BadJob, err}
+			}
+			// On the disk before anything that could take this host down.
+			var unended int
+			if unended, begun = r.o.Ledger.Begin(job.Lease.ID); !begun {
+				log.WarnContext(ctx, "a job that keeps ending this Runner or its host is not begun here again", "unended", unended)
+				return delivery{}, &Failure{BadJob, fmt.Errorf("not begun: this job was begun %d times on this host, and each time the Runner or the "+
+					"host ended before the job did (a crash, a kill, no power); another host may try it", unended)}
 			}
 			got, err := r.o.Evaluator.Judge(ctx, job, step)
 			if err != nil {
@@ -64,6 +74,11 @@ func (r *Runner) judge(ctx context.Context, job protocol.Job) error {
 		failed: func(reason error) delivery {
 			report := protocol.Failed{Reason: reason.Error(), Version: r.o.Registration.Version}.Report()
 			return answer(report, logAttachment(reason.Error()+"\n"))
+		},
+		ended: func(e Ending) {
+			if begun {
+				r.o.Ledger.End(job.Lease.ID, e == Reported)
+			}
 		},
 	})
 }
@@ -90,6 +105,7 @@ func (r *Runner) measure(ctx context.Context, trial protocol.Trial) error {
 			return answer(protocol.TrialReport{Rows: rows}), err
 		},
 		failed: func(reason error) delivery { return answer(protocol.TrialReport{Failure: reason.Error()}) },
+		ended:  func(Ending) {},
 	})
 }
 
@@ -102,6 +118,7 @@ func (r *Runner) run(ctx context.Context, t task) error {
 	w := Work{Kind: t.kind}
 	w.Ending, err = r.conclude(ctx, k, t, d, err, &w)
 	w.Took = time.Since(began)
+	t.ended(w.Ending)
 	r.o.Observe.Ended(w)
 	t.log.InfoContext(ctx, "the work has ended", "ending", w.Ending.String(), "verdict", string(w.Verdict), "took", w.Took)
 	if w.Ending != Failed {
