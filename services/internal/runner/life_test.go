@@ -304,6 +304,40 @@ func TestScenario_an_infrastructure_failure_five_times(t *testing.T) {
 	})
 }
 
+// A host that fails at everything slows down, whether or not the Server takes what it says of it; otherwise a Server that refuses
+// failures hands one job after another to it.
+func TestFailuresThatNobodyTakesSlowTheRunnerDownToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  refserver.Fault
+		ending runner.Ending
+	}{
+		"refused":           {refserver.Fault{Kind: refserver.FaultStatus, Status: 422, Code: "validation"}, runner.Undelivered},
+		"no longer its own": {refserver.Fault{Kind: refserver.FaultStatus, Status: 403, Code: string(protocol.CodeLeaseStale)}, runner.Lost},
+	} {
+		inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+			c.fault.Path = "/runner/jobs/*/report"
+			r.fault(c.fault)
+			e := &evaluator{judge: func(context.Context, protocol.Job, func(runner.Step)) (runner.Answer, error) {
+				return runner.Answer{}, &runner.Failure{Kind: runner.BadDownload, Err: errMachine} // no question to the machine
+			}}
+			p := r.run(e)
+			for range 40 {
+				r.submit()
+			}
+			time.Sleep(20 * time.Second)
+			if n := e.times(); n < 4 || n > 12 {
+				t.Errorf("%s: %d jobs failed within 20 s", name, n)
+			}
+			p.stops()
+			for _, ended := range p.endings() {
+				if ended != c.ending {
+					t.Errorf("%s: ended as %v", name, ended)
+				}
+			}
+		})
+	}
+}
+
 // Whatever comes with an error is no answer, and an answer that cannot be a result is no result.
 func TestNothingDoubtfulIsReportedAsAResult(t *testing.T) {
 	for name, answer := range map[string]runner.Answer{

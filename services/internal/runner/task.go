@@ -111,7 +111,7 @@ func (r *Runner) measure(ctx context.Context, trial protocol.Trial) error {
 
 // run works on a task from its lease to its ending.
 func (r *Runner) run(ctx context.Context, t task) error {
-	began := time.Now()
+	began, failures := time.Now(), r.failures
 	k := r.keep(ctx, t.log, t.lease, t.renew)
 	defer k.stop()
 	d, err := r.evaluate(k.ctx, t)
@@ -121,7 +121,7 @@ func (r *Runner) run(ctx context.Context, t task) error {
 	t.ended(w.Ending)
 	r.o.Observe.Ended(w)
 	t.log.InfoContext(ctx, "the work has ended", "ending", w.Ending.String(), "verdict", string(w.Verdict), "took", w.Took)
-	if w.Ending != Failed {
+	if r.failures == failures { // whatever became of the answer that says a failure
 		r.goingWell()
 	}
 	return err
