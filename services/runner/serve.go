@@ -35,6 +35,9 @@ import (
 // startAtMost is how long the host check may take: about thirty questions of 20 s each at the very worst.
 const startAtMost = 15 * time.Minute
 
+// checkingMachine is the Status until this machine is proved.
+const checkingMachine = "checking this machine"
+
 // serve works until it is told to stop, and returns the exit status.
 func serve(ctx context.Context, s config.Settings, stderr io.Writer) int {
 	log := newLog(stderr, s.LogLevel)
@@ -90,7 +93,7 @@ func (d *service) run(ctx context.Context) (err error) {
 	}
 	defer d.client.Close()
 	d.manager.needs(startAtMost)
-	d.manager.Status("checking this machine")
+	d.manager.Status(checkingMachine)
 	checked, err := d.check(ctx)
 	if err != nil {
 		return err
@@ -213,7 +216,8 @@ func (d *service) check(ctx context.Context) (proved, error) {
 		return proved{}, errors.Join(err, d.engine.Close())
 	}
 	// The proof that every compiler and interpreter starts, before the Server hears of them.
-	versions, err := judge.ReadEveryVersion(ctx, judge.InSandbox(d.box), d.s.Languages, report.Images)
+	box := patient{judge.InSandbox(d.box), d.manager.needs, d.manager.Status, checkingMachine}
+	versions, err := judge.ReadEveryVersion(ctx, box, d.s.Languages, report.Images)
 	if err != nil {
 		return proved{}, errors.Join(err, d.end())
 	}
