@@ -102,14 +102,17 @@ func TestTheServiceManagerIsToldInItsOwnWords(t *testing.T) {
 	m := manager{slog.New(slog.DiscardHandler)}
 	m.Status("waiting\nREADY=1")
 	m.Status("not claiming: \x1b]0;mine\a\xff")
+	m.Status(strings.Repeat("\xc3", 10<<10))
+	m.Status(strings.Repeat("\u00e9", 501))
 	m.Alive()
 	m.needs(90 * time.Second)
 	m.ready()
 	m.stopping()
 	for _, want := range []string{
-		"STATUS=waiting READY=1", `STATUS=not claiming: \x1b]0;mine\a\xff`, "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=90000000", "READY=1", "STOPPING=1\nSTATUS=stopping",
+		"STATUS=waiting READY=1", `STATUS=not claiming: \x1b]0;mine\a\xff`,
+		"STATUS=" + strings.Repeat(`\xc3`, 250) + "…", "STATUS=" + strings.Repeat("\u00e9", 500) + "…", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=90000000", "READY=1", "STOPPING=1\nSTATUS=stopping",
 	} {
-		buffer := make([]byte, 1024)
+		buffer := make([]byte, 4096)
 		n, err := socket.Read(buffer)
 		if err != nil || string(buffer[:n]) != want {
 			t.Errorf("%q, %v; want %q", buffer[:n], err, want)

@@ -14,6 +14,9 @@ import (
 // leastWatchdog is the shortest watchdog that this daemon keeps: it feeds it every ten seconds while it waits.
 const leastWatchdog = 30 * time.Second
 
+// maxStatus bounds the Status line, in bytes. systemd drops a message of more than 4,096 as a whole (NOTIFY_BUFFER_MAX).
+const maxStatus = 1000
+
 // manager is the service manager, as far as there is one: without NOTIFY_SOCKET nothing is sent.
 type manager struct{ log *slog.Logger }
 
@@ -26,7 +29,11 @@ func (m manager) send(lines ...string) {
 // Status is the line that systemctl status shows, on somebody's terminal: what a Server, a package or Docker wrote into it
 // does not act there.
 func (m manager) Status(text string) {
-	m.send("STATUS=" + report.Printable(strings.Join(strings.Fields(text), " ")))
+	text = report.Printable(strings.Join(strings.Fields(text), " "))
+	if len(text) > maxStatus {
+		text = strings.ToValidUTF8(text[:maxStatus], "") + "…"
+	}
+	m.send("STATUS=" + text)
 }
 
 // Alive feeds the watchdog.

@@ -202,7 +202,7 @@ func (m *Machine) run(
 		return nil, &Failure{BadJob, err}
 	}
 	if _, ok := m.c.Table.Resolve(language); !ok {
-		return nil, &Failure{BadJob, fmt.Errorf("props: the language %q is not offered by this Runner", language)}
+		return nil, &Failure{BadJob, fmt.Errorf("props: the language %q is not offered by this Runner", shown(language))}
 	}
 	bench, err := m.bench(ctx, held, p, step)
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *Machine) Measure(ctx context.Context, trial protocol.Trial, step func(S
 	m.c.Current.set(slog.String("trial", string(trial.Lease.ID)))
 	defer m.c.Current.set()
 	if trial.ProblemType != string(problem.StandardIO) {
-		return nil, &Failure{BadJob, fmt.Errorf("problems of type %q are not measured", trial.ProblemType)}
+		return nil, &Failure{BadJob, fmt.Errorf("problems of type %q are not measured", shown(trial.ProblemType))}
 	}
 	held, p, err := m.open(ctx, trial.Package, problem.Options{Type: problem.StandardIO}, step)
 	if err != nil {

@@ -449,3 +449,42 @@ func TestOnePackageIsPreparedOnceHoweverManySubmissionsArrive(t *testing.T) {
 		}
 	})
 }
+
+// What a Server calls something may be as long as its answers; a line of the log and the Status are for people.
+func TestLongNamesOfTheServerAreCutWhereTheyAreShown(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		long := strings.Repeat("éx", 50<<10) + "@1"
+		c := r.court(func(_ *runner.MachineConfig, o *runner.Options) {
+			o.Registration.ProblemTypes = []string{"standard-io@1", long}
+		})
+		trial, err := r.AddTrial(long, bytes.NewReader(zipped(t, adder)))
+		must(t, err)
+		jobs := []refserver.Job{
+			r.hand(long, zipped(t, adder), "main.c", "c11-gcc", "ADDS", ""), r.hand("standard-io@1", zipped(t, adder), "main.c", long, "ADDS", ""),
+		}
+		for _, j := range jobs {
+			if got := r.final(j.ID, 10*time.Minute); got.State != refserver.Failed || len(got.FailureReason) > 1000 {
+				t.Errorf("the job ended as %s, with a reason of %d bytes", got.State, len(got.FailureReason))
+			}
+		}
+		r.eventually("the trial is over", 10*time.Minute, func() bool {
+			got, _ := r.Trial(trial.ID)
+			return got.State.Final()
+		})
+		c.stops()
+		if !c.said("a job was handed out", "problemType=éxéx") || !c.said("a trial was handed out", "problemType=éxéx") ||
+			!c.said("infrastructure failure: there is no verdict", "is not offered by this Runner") {
+			t.Error("the names were not shown at all, so this shows nothing")
+		}
+		for line := range strings.Lines(c.log.String()) {
+			if len(line) > 2000 {
+				t.Errorf("a line of %d bytes: %.300s", len(line), line)
+			}
+		}
+		for _, status := range c.statuses {
+			if len(status) > 1000 {
+				t.Errorf("a Status of %d bytes: %.300s", len(status), status)
+			}
+		}
+	})
+}

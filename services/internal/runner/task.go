@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/protocol"
@@ -33,10 +34,23 @@ type delivery struct {
 	verdict     verdict.Verdict
 }
 
+// maxShown bounds, in bytes, what the Server calls something where it is shown. Ids of jobs and files are bounded when they
+// arrive, because they become part of a path; a submission's and a problem's type are whatever the Server says, up to the size
+// of an answer.
+const maxShown = 128
+
+// shown is a name from the Server, cut to what a line of the log or of the Status is for.
+func shown(name string) string {
+	if len(name) <= maxShown {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxShown], "") + "…"
+}
+
 // judge works on a job (4.4). It returns an error only when the Server does not want this Runner any more.
 func (r *Runner) judge(ctx context.Context, job protocol.Job) error {
 	log := r.log.With("job", job.Lease.ID, "attempt", job.Attempt)
-	log.InfoContext(ctx, "a job was handed out", "submission", job.SubmissionID, "problemType", job.ProblemType,
+	log.InfoContext(ctx, "a job was handed out", "submission", shown(job.SubmissionID), "problemType", shown(job.ProblemType),
 		"leaseExpires", job.LeaseExpires.String())
 	answer := func(report protocol.Report, attachments ...attachment) delivery {
 		return delivery{attachments: attachments, send: func(ctx context.Context) (protocol.Reported, error) {
@@ -86,7 +100,7 @@ func (r *Runner) judge(ctx context.Context, job protocol.Job) error {
 // measure works on a trial (section 7).
 func (r *Runner) measure(ctx context.Context, trial protocol.Trial) error {
 	log := r.log.With("trial", trial.Lease.ID)
-	log.InfoContext(ctx, "a trial was handed out", "problemType", trial.ProblemType, "leaseExpires", trial.LeaseExpires.String())
+	log.InfoContext(ctx, "a trial was handed out", "problemType", shown(trial.ProblemType), "leaseExpires", trial.LeaseExpires.String())
 	answer := func(report protocol.TrialReport) delivery {
 		return delivery{send: func(ctx context.Context) (protocol.Reported, error) {
 			return r.client.ReportTrial(ctx, trial.Lease, report)
