@@ -3,14 +3,21 @@
 package suite
 
 import (
+	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evalhost/evalhost/langimages"
+	"github.com/evalhost/evalhost/services/internal/engine"
 	"github.com/evalhost/evalhost/services/internal/refserver"
 )
 
@@ -133,4 +140,126 @@ func TestTheNextLifeRemovesWhatAKilledOneLeft(t *testing.T) {
 func containers(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(command(t, "docker", "ps", "--all", "--quiet", "--filter", "label=algojudge.sandbox"))
+}
+
+// An image is removed while the daemon is idle: one delivery is spent on finding out, the daemon says which image is missing, and
+// nothing is claimed until it is there again, under whatever id.
+func TestAnImageThatIsRemovedCostsNoVerdictAndStopsTheClaims(t *testing.T) {
+	s := newStage(t)
+	image := newOwnImage(t)
+	d := s.daemon("EVALHOST_MANIFEST=" + image.manifest)
+	p := d.run()
+	image.remove()
+	j, later := s.submit(adds), s.submit(wrong)
+	d.until("STATUS=not claiming")
+	time.Sleep(8 * time.Second)
+	if got := s.job(j.ID); got.Deliveries != 1 || got.State != refserver.Queued || got.Result != nil {
+		t.Errorf("without the image the job is %s after %d deliveries, with %+v", got.State, got.Deliveries, got.Result)
+	}
+	if got := s.job(later.ID); got.Deliveries != 0 || got.State != refserver.Queued {
+		t.Errorf("another job was claimed: it is %s after %d deliveries", got.State, got.Deliveries)
+	}
+	if missing := "Docker has no image " + ownReference; p.when(missing).IsZero() || !strings.Contains(p.text(), "docker load") {
+		t.Errorf("neither Status nor log say %q and what to do:\n%s", missing, tail(p.text()))
+	}
+	image.make()
+	s.once(s.judged(j, "Accepted", 100))
+	s.once(s.judged(later, "Wrong answer", 40))
+	d.stop()
+}
+
+// ownReference is an image of this test alone: what happens to it happens to no other test.
+const ownReference = "evalhost/suite-gcc:local"
+
+// ownImage is the gcc image with an empty layer on top. Removing it leaves the layers of the image beneath, which others judge
+// with and which are part of what a test compares the host by; making it again is what loading it would be: an image of the
+// same identity under another id.
+type ownImage struct {
+	t         *testing.T
+	client    *engine.Client
+	container string // never started
+	built     engine.Image
+	manifest  string
+}
+
+// newOwnImage makes the image, and a manifest that names it. Both are gone after the test, before the host is compared.
+func newOwnImage(t *testing.T) *ownImage {
+	t.Helper()
+	text, err := os.ReadFile("/etc/evalhost/images.json")
+	must(t, err)
+	manifest, err := langimages.ParseManifest(text)
+	must(t, err)
+	i := &ownImage{t: t, manifest: filepath.Join(t.TempDir(), "images.json")}
+	i.client, err = engine.Connect(t.Context(), engine.Options{Host: "unix:///var/run/docker.sock"})
+	must(t, err)
+	t.Cleanup(func() { must(t, i.client.Close()) })
+	gcc := manifest.Images["gcc"]
+	i.container = strings.TrimSpace(command(t, "docker", "create", "--network", "none", gcc.Reference))
+	t.Cleanup(func() {
+		_ = exec.Command("docker", "image", "rm", "--force", ownReference).Run() // it may be away
+		command(t, "docker", "rm", "--force", i.container)
+	})
+	i.make()
+	manifest.Images["gcc"] = langimages.Built{Reference: ownReference, Identity: langimages.Identity{
+		Layers: i.built.Layers,
+		Config: langimages.IdentityConfig{
+			User: i.built.User, Env: i.built.Env, Entrypoint: i.built.Entrypoint, Cmd: i.built.Cmd, WorkingDir: i.built.WorkingDir,
+			Volumes: i.built.Volumes, Healthcheck: i.built.Healthcheck,
+		},
+	}}
+	text, err = json.Marshal(manifest)
+	must(t, err)
+	must(t, os.WriteFile(i.manifest, text, 0o644))
+	return i
+}
+
+// make makes the image, the same each time.
+func (i *ownImage) make() {
+	i.t.Helper()
+	command(i.t, "docker", "commit", i.container, ownReference)
+	built, err := i.client.Image(i.t.Context(), ownReference)
+	must(i.t, err)
+	if len(built.Layers) < 2 || built.ID == i.built.ID || i.built.ID != "" && !slices.Equal(built.Layers, i.built.Layers) {
+		i.t.Fatalf("the image is %+v, and at first was %+v", built, i.built)
+	}
+	i.built = built
+}
+
+// remove removes it: not only its name, no container can be made of it any more.
+func (i *ownImage) remove() {
+	i.t.Helper()
+	command(i.t, "docker", "image", "rm", "--force", ownReference)
+	if _, err := i.client.Image(i.t.Context(), i.built.ID); !errors.Is(err, engine.ErrImageAbsent) {
+		i.t.Fatalf("the image is still there, so this shows nothing: %v", err)
+	}
+}
+
+// The Server forgets its tokens, as a restarted one does, while the daemon waits in a held claim and in the middle of a test: it
+// proves itself again in the same life, and the job keeps its lease.
+func TestATokenThatTheServerForgotCostsNoJob(t *testing.T) {
+	s := newStage(t)
+	d := s.daemon()
+	p := d.run()
+	tokens := func() (n int) {
+		for _, c := range s.Calls(0) {
+			if c.Path == "/runner/auth/token" && c.Status == http.StatusOK {
+				n++
+			}
+		}
+		return n
+	}
+	first := tokens()
+	s.Restart()
+	s.eventually("another token was given out", func() bool { return tokens() > first })
+	second := tokens()
+	j := s.submit(adds)
+	d.until("judging job " + j.ID + ": test 1a, 1 of 2")
+	s.Restart()
+	got := s.judged(j, "Accepted", 100)
+	s.once(got)
+	if got.Deliveries != 1 || got.Attempt != 1 || first < 1 || tokens() <= second || p.hasEnded() {
+		t.Errorf("%d deliveries of attempt %d, %d, %d and %d tokens, ended %v:\n%s", got.Deliveries, got.Attempt, first, second, tokens(), p.hasEnded(), tail(p.text()))
+	}
+	s.judged(s.submit(wrong), "Wrong answer", 40)
+	d.stop()
 }
