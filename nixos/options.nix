@@ -168,8 +168,8 @@ in
         default = null;
         example = "/dev/disk/by-partlabel/evalhost-identity";
         description = ''
-          A partition with an ext4 file system that holds the key and nothing else: the one thing that survives a
-          boot.
+          A partition with an ext4 file system that holds the key, and beside it which jobs ended the Runner or the
+          host: the one thing that survives a boot.
         '';
       };
     };
