@@ -163,7 +163,7 @@ func TestAnImageThatIsRemovedCostsNoVerdictAndStopsTheClaims(t *testing.T) {
 		t.Errorf("neither Status nor log say %q and what to do:\n%s", missing, tail(p.text()))
 	}
 	image.make()
-	s.once(s.judged(j, "Accepted", 100))
+	s.judged(j, "Accepted", 100) // its second report: the first one said what is missing
 	s.once(s.judged(later, "Wrong answer", 40))
 	d.stop()
 }
