@@ -487,15 +487,3 @@ func TestScenario_revoked_while_downloading(t *testing.T) {
 		}
 	})
 }
-
-// A Server that admits and then refuses the token it gave is asked no faster for it.
-func TestAnAdmissionThatDoesNotHelpIsNotRepeatedAtTheNetworksSpeed(t *testing.T) {
-	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
-		r.run(&evaluator{})
-		r.fault(refserver.Fault{Path: "/runner/jobs/claim", Kind: refserver.FaultStatus, Status: 401})
-		time.Sleep(10 * time.Minute)
-		if n := len(r.calls("jobs/claim")); n > 80 {
-			t.Errorf("%d claims in ten minutes", n)
-		}
-	})
-}
