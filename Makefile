@@ -7,7 +7,7 @@ RELEASE = CGO_ENABLED=0 go build -trimpath
 .PHONY: help demo demo-server test quick soak mutants guest bench fmt lint build
 
 help:
-	@echo "make demo    judge every labelled example solution; on this machine if it is fit, else in the guest"
+	@echo "make demo    judge every labelled solution of the examples sum and squares; on this machine if it is fit, else in the guest"
 	@echo "make demo-server  a reference server and a Runner in the guest: three submissions and their results"
 	@echo "make test    everything: lint, unit tests, every suite in the guest, on hosts that judge and on broken ones"
 	@echo "make quick   lint and unit tests only"
