@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -343,10 +344,27 @@ func TestMachineArguments(t *testing.T) {
 	}
 }
 
+func TestAGuestHasAsManyProcessorsAsAskedFor(t *testing.T) {
+	for _, one := range []struct{ asked, have int }{{0, 2}, {1, 1}, {2, 2}} {
+		v, err := Options{Processors: one.asked}.find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line := strings.Join(machine{variant: v}.args(), " "); !strings.Contains(line, fmt.Sprintf(" -smp %d ", one.have)) {
+			t.Errorf("asked for %d: %s", one.asked, line)
+		}
+	}
+	for _, bad := range []int{-1, 3} {
+		if _, err := (Options{Processors: bad}).find(); err == nil || !strings.Contains(err.Error(), "1 to 2 processors") {
+			t.Errorf("asked for %d: %v", bad, err)
+		}
+	}
+}
+
 func TestTemplateKey(t *testing.T) {
-	key := func(b *built, accel, variant string) string {
+	one := func(b *built, accel, variant string, processors int) string {
 		t.Helper()
-		v, err := FindVariant(variant)
+		v, err := Options{Variant: variant, Processors: processors}.find()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,12 +374,14 @@ func TestTemplateKey(t *testing.T) {
 		}
 		return k
 	}
+	key := func(b *built, accel, variant string) string { return one(b, accel, variant, 0) }
 	a := key(&built{key: "1", cache: "/a"}, tcg, "systemd")
 	if b := key(&built{key: "1", cache: "/b"}, tcg, "systemd"); a != b {
 		t.Error("the key depends on where the cache is")
 	}
 	for _, b := range []string{
 		key(&built{key: "2"}, tcg, "systemd"), key(&built{key: "1"}, "kvm", "systemd"), key(&built{key: "1"}, tcg, "cgroupfs"),
+		one(&built{key: "1"}, tcg, "systemd", 1),
 	} {
 		if a == b {
 			t.Error("another guest has the same key")

@@ -15,14 +15,16 @@ import (
 
 // record is what is kept of a running guest, in its directory.
 type record struct {
-	Name     string    `json:"name"`
-	Variant  string    `json:"variant"`
-	QEMU     process   `json:"qemu"`
-	Accel    string    `json:"accel"`
-	Key      string    `json:"key"` // of the disk
-	Started  time.Time `json:"started"`
-	Restored bool      `json:"restored"` // from a snapshot
-	Ready    bool      `json:"ready"`    // Up has returned
+	Name    string  `json:"name"`
+	Variant string  `json:"variant"`
+	QEMU    process `json:"qemu"`
+	Accel   string  `json:"accel"`
+	// Processors of the machine.
+	Processors int       `json:"processors"`
+	Key        string    `json:"key"` // of the disk
+	Started    time.Time `json:"started"`
+	Restored   bool      `json:"restored"` // from a snapshot
+	Ready      bool      `json:"ready"`    // Up has returned
 }
 
 const recordFile = "instance.json"
@@ -55,6 +57,9 @@ func (r record) write(dir string) error {
 type Options struct {
 	Name    string // of the instance, "default" when empty
 	Variant string // DefaultVariant when empty
+	// Processors of the machine, 1 to MaxProcessors, which zero means as well. Where several emulated guests share a machine, one each
+	// is faster than two: a processor that waits for a lock of another one that is not running burns its time.
+	Processors int
 	// Reuse takes a guest of this name, variant and build that is up already, whatever was done to it.
 	Reuse bool
 	// Boot boots instead of restoring a snapshot.
@@ -87,7 +92,7 @@ func (o *Options) fill() {
 // the guest is ready: systemd has finished booting and Docker answers. When it fails nothing is left running.
 func Up(ctx context.Context, o Options) (*Guest, error) {
 	o.fill()
-	variant, err := FindVariant(o.Variant)
+	variant, err := o.find()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +110,7 @@ func Up(ctx context.Context, o Options) (*Guest, error) {
 	}
 	defer unlock()
 	if o.Reuse {
-		if r, err := readRecord(dir); err == nil && r.QEMU.alive() && r.Ready && r.Variant == variant.Name && r.Key == b.key {
+		if r, err := readRecord(dir); err == nil && r.QEMU.alive() && r.Ready && r.Variant == variant.Name && r.Processors == variant.Processors && r.Key == b.key {
 			g := newGuest(dir, r)
 			return g, g.ping(ctx)
 		}
@@ -131,7 +136,7 @@ func Up(ctx context.Context, o Options) (*Guest, error) {
 	if g.record.Restored {
 		how = "restored"
 	}
-	fmt.Fprintf(o.Log, "guest %s: %s, variant %s, %s in %.1f s\n", o.Name, g.about(), variant.Name, how, time.Since(start).Seconds())
+	fmt.Fprintf(o.Log, "guest %s: %s, variant %s, processors %d, %s in %.1f s\n", o.Name, g.about(), variant.Name, variant.Processors, how, time.Since(start).Seconds())
 	return g, nil
 }
 
@@ -156,7 +161,7 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	if err != nil {
 		return nil, err
 	}
-	r := record{Name: o.Name, Variant: variant.Name, QEMU: p, Accel: accel, Key: b.key, Started: time.Now()}
+	r := record{Name: o.Name, Variant: variant.Name, QEMU: p, Accel: accel, Processors: variant.Processors, Key: b.key, Started: time.Now()}
 	if err := r.write(dir); err != nil {
 		return nil, errors.Join(err, p.kill())
 	}

@@ -19,9 +19,8 @@ import (
 
 // The machine. A snapshot is restored only into the very same one, so these are part of its key.
 const (
-	memoryMiB  = 3072
-	processors = 2
-	cpu        = "max,-svm"
+	memoryMiB = 3072
+	cpu       = "max,-svm"
 )
 
 // machine says how one QEMU process is started. Relative paths are relative to its working directory, the instance's.
@@ -58,7 +57,7 @@ func (m machine) args() []string {
 		"-name", "evalhost-guest", "-nodefaults", "-no-user-config", "-display", "none",
 		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%dM,mem-path=%s,share=%s", memoryMiB, m.memory, share),
 		"-machine", "q35,memory-backend=ram,usb=off,vmport=off,smm=off,sata=off", "-accel", m.accel, "-cpu", cpu,
-		"-m", strconv.Itoa(memoryMiB), "-smp", strconv.Itoa(processors), "-rtc", "base=utc",
+		"-m", strconv.Itoa(memoryMiB), "-smp", strconv.Itoa(m.variant.Processors), "-rtc", "base=utc",
 		"-kernel", filepath.Join(m.disk, "vmlinuz"), "-initrd", filepath.Join(m.disk, "initrd"),
 		"-append", m.variant.kernelCommandLine(),
 		"-blockdev", "driver=file,node-name=file0,filename=disk.qcow2,cache.direct=off,cache.no-flush=on",

@@ -238,7 +238,9 @@ func (t template) restore(ctx context.Context, b *built, accel string, variant V
 	if err != nil {
 		return nil, err
 	}
-	r := record{Name: o.Name, Variant: variant.Name, QEMU: p, Accel: accel, Key: b.key, Started: time.Now(), Restored: true}
+	r := record{
+		Name: o.Name, Variant: variant.Name, QEMU: p, Accel: accel, Processors: variant.Processors, Key: b.key, Started: time.Now(), Restored: true,
+	}
 	if err := r.write(dir); err != nil {
 		return nil, errors.Join(err, p.kill())
 	}

@@ -14,6 +14,8 @@ type Variant struct {
 	About string
 	// Append is added to the kernel's command line.
 	Append []string
+	// Processors is how many the machine has, from 1 to MaxProcessors.
+	Processors int
 	// Keep says that a snapshot of the ready host is kept; others boot every time.
 	Keep bool
 }
@@ -59,6 +61,25 @@ func FindVariant(name string) (Variant, error) {
 		return Variant{}, fmt.Errorf("there is no variant %q; there are %s", name, strings.Join(VariantNames(), ", "))
 	}
 	v.Name = name
+	v.Processors = MaxProcessors
+	return v, nil
+}
+
+// MaxProcessors is how many processors a guest has where nobody asks for fewer.
+const MaxProcessors = 2
+
+// find returns the variant that the options ask for, with as many processors as they ask for.
+func (o Options) find() (Variant, error) {
+	v, err := FindVariant(o.Variant)
+	if err != nil {
+		return Variant{}, err
+	}
+	if o.Processors < 0 || o.Processors > MaxProcessors {
+		return Variant{}, fmt.Errorf("a guest has 1 to %d processors, not %d", MaxProcessors, o.Processors)
+	}
+	if o.Processors > 0 {
+		v.Processors = o.Processors
+	}
 	return v, nil
 }
 

@@ -85,9 +85,10 @@ func open(t *testing.T, factor float64) *lab {
 	}
 	t.Cleanup(func() { l.eng.Close() })
 	must(t, os.MkdirAll(scratchDir, 0o755))
+	cpusets := sandboxlab.TwoCpusets()
 	outer := watch(t, l.eng, scratchDir, sandboxlab.DefaultLocks)
 	l.box, err = sandboxlab.Open(t.Context(), l.eng, sandboxlab.Config{
-		Instance: "attack-" + sandboxlab.Secret()[:8], Scratch: scratchDir, Lanes: []sandboxlab.Lane{{Cpuset: "0"}, {Cpuset: "1"}},
+		Instance: "attack-" + sandboxlab.Secret()[:8], Scratch: scratchDir, Lanes: []sandboxlab.Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}},
 		Shim: told("EVALHOST_TEST_SHIM", "/usr/local/lib/evalhost-test/aj-shim"), BuildWallFactor: factor,
 		Log: slog.New(slog.NewTextHandler(l.log, nil)),
 	})

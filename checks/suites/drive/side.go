@@ -5,13 +5,15 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
 // halves is into how many parts the suites of a variant are divided, and atOnce how many guests may be up at a time. An emulated
-// host that starts one container after another keeps little more than one of this machine's processors busy, whatever it has
-// itself (docs/decisions/0002): a second one beside it costs little.
+// host that starts one container after another keeps little more than one of this machine's processors busy
+// (docs/decisions/0002): a second one beside it costs little.
 const (
 	halves = 2
 	atOnce = 2
@@ -25,14 +27,58 @@ const (
 
 // stay is what happens between the start of a guest and its end.
 type stay struct {
-	number  int // from 0, in the order in which they begin
-	variant string
-	suites  []suite
+	number     int // from 0, in the order in which they begin
+	variant    string
+	processors int
+	suites     []suite
 }
 
 // name of its guest, for people.
 func (s stay) name() string {
-	return fmt.Sprintf("%s guest of %s", s.variant, s.suites[0].name)
+	return fmt.Sprintf("%s guest of %s%s", s.variant, s.suites[0].name, s.with())
+}
+
+// title of a suite in it, for people.
+func (s stay) title(one suite) string { return one.name + " on " + s.variant + s.with() }
+
+func (s stay) with() string {
+	if s.processors == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" with %d processors", s.processors)
+}
+
+// onLanes are the words in the name of a test that needs a host with two processors.
+const onLanes = "Lane"
+
+// plan says which guests are brought up for these suites, in the order in which they begin. What two guests at a time cost each other
+// is least when each has one processor (docs/decisions/0002), so the tests of lanes have guests of their own, with two.
+func plan(variants []string, wanted []suite) []stay {
+	var stays []stay
+	add := func(variant string, processors int, of func(suite) bool) {
+		var here []suite
+		for _, s := range wanted {
+			if !of(s) || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc")) {
+				continue
+			}
+			s.tests = slices.DeleteFunc(slices.Clone(s.tests), func(test string) bool {
+				return strings.Contains(test, onLanes) != (processors > 1)
+			})
+			if len(s.tests) > 0 {
+				here = append(here, s)
+			}
+		}
+		if len(here) > 0 {
+			stays = append(stays, stay{number: len(stays), variant: variant, processors: processors, suites: here})
+		}
+	}
+	for _, variant := range variants {
+		for half := range halves {
+			add(variant, 1, func(s suite) bool { return s.half == half })
+		}
+		add(variant, 2, func(suite) bool { return true })
+	}
+	return stays
 }
 
 // twoAtATime carries out stays in their order, the next one whenever fewer than two are under way, or one after another where

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -70,5 +71,32 @@ func TestEverySuiteIsInAHalf(t *testing.T) {
 	}
 	if len(used) != halves {
 		t.Errorf("halves in use: %v of %d", used, halves)
+	}
+}
+
+func TestTestsOfLanesHaveTwoProcessorsAndEverythingElseRunsOnceOnOne(t *testing.T) {
+	wanted := []suite{
+		{name: "a", on: []string{"x", "y"}, half: 0, tests: []string{"TestOne", "TestTwoLanes"}},
+		{name: "b", on: []string{"x"}, half: 1, tests: []string{"TestThree"}},
+		{name: "c", on: []string{"x"}, half: 1, tests: []string{"TestALaneOnly"}},
+	}
+	var got []string
+	for i, s := range plan([]string{"x", "y-runc"}, wanted) {
+		if s.number != i {
+			t.Errorf("stay %d has the number %d", i, s.number)
+		}
+		for _, one := range s.suites {
+			got = append(got, fmt.Sprintf("%s: %s", s.title(one), strings.Join(one.tests, " ")))
+		}
+	}
+	want := []string{
+		"a on x: TestOne", "b on x: TestThree", "a on x with 2 processors: TestTwoLanes", "c on x with 2 processors: TestALaneOnly",
+		"a on y-runc: TestOne", "a on y-runc with 2 processors: TestTwoLanes",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(wanted[0].tests) != 2 {
+		t.Errorf("the suites themselves were changed: %q", wanted[0].tests)
 	}
 }

@@ -86,17 +86,7 @@ func (d *drive) guestSuites(ctx context.Context, variants, names []string) {
 	if !d.step("build the guest", func() error { return d.buildGuest(ctx) }) {
 		return
 	}
-	var stays []stay
-	for _, variant := range variants {
-		for half := range halves {
-			here := slices.DeleteFunc(slices.Clone(wanted), func(s suite) bool {
-				return s.half != half || !slices.Contains(s.on, strings.TrimSuffix(variant, "-runc"))
-			})
-			if len(here) > 0 {
-				stays = append(stays, stay{number: len(stays), variant: variant, suites: here})
-			}
-		}
-	}
+	stays := plan(variants, wanted)
 	d.twoAtATime(stays, func(s stay) { d.stayIn(ctx, s, dir) })
 	if len(stays) == 0 {
 		d.step("suites", func() error { return fmt.Errorf("none of %q runs on any of %q", names, variants) })
@@ -129,7 +119,7 @@ func (d *drive) stayIn(ctx context.Context, s stay, dir string) {
 		}
 	}()
 	if !d.step("bring up the "+s.name(), func() (err error) {
-		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d-%d", os.Getpid(), s.number), Variant: s.variant, Log: d.out})
+		g, err = d.up(ctx, guest.Options{Name: fmt.Sprintf("suites-%d-%d", os.Getpid(), s.number), Variant: s.variant, Processors: s.processors, Log: d.out})
 		return err
 	}) {
 		return
@@ -141,14 +131,13 @@ func (d *drive) stayIn(ctx context.Context, s stay, dir string) {
 		return
 	}
 	for _, one := range s.suites {
-		d.step("suite "+one.name+" on "+s.variant, func() error { return d.runSuite(ctx, g, one, s.variant) })
+		d.step("suite "+s.title(one), func() error { return d.runSuite(ctx, g, one, s) })
 	}
 	d.step("count what is left in the "+s.name(), func() error { return d.countLeft(ctx, g, s.name()) })
 }
 
 // runSuite runs one pushed test binary and tallies what it prints.
-func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string) error {
-	name := s.name + " on " + variant
+func (d *drive) runSuite(ctx context.Context, g machine, s suite, where stay) error {
 	began := time.Now()
 	// test2json keeps the time of each event, so the conversion runs here, on the stream as it arrives.
 	convert := d.converter(ctx, "-t", "-p", path.Join("guest", s.pkg))
@@ -164,7 +153,7 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string
 	if err := convert.Start(); err != nil {
 		return fmt.Errorf("start test2json: %w", err)
 	}
-	t := d.tally(name)
+	t := d.tally(where.title(s))
 	read := make(chan error, 1)
 	go func() { read <- t.read(events, d.out) }()
 	result, execErr := g.Exec(ctx, guest.Cmd{
@@ -173,13 +162,13 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, variant string
 			"-test.run=^(" + strings.Join(s.tests, "|") + ")$",
 		},
 		Dir: guestSuites,
-		Env: append(append(guestEnv(g), d.repetition(variant)...),
+		Env: append(append(guestEnv(g), d.repetition(where.variant)...),
 			"EVALHOST_BIN="+path.Join(guestBin, "evalhost"),
 			"EVALHOST_TEST_RUNNER="+path.Join(guestBin, "evalhost-runner"),
 			"EVALHOST_TEST_SHIM="+path.Join(guestBin, "aj-shim"),
 			"EVALHOST_TEST_PROGRAMS="+path.Join(guestPrograms, s.name),
 			"EVALHOST_TEST_EXAMPLES="+guestExamples,
-			"EVALHOST_TEST_VARIANT="+variant,
+			"EVALHOST_TEST_VARIANT="+where.variant,
 			"EVALHOST_TEST_EVERYTHING="+d.everything,
 		),
 		Stdout:  in,

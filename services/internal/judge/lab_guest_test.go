@@ -54,9 +54,10 @@ func onAHost(t *testing.T, change ...func(*sandbox.Config)) *guestRig {
 			t.Fatal(err)
 		}
 	}
+	cpusets := hoststate.TwoCpusets()
 	cfg := sandbox.Config{
 		Instance: "judge-" + nonce.New()[:8], Scratch: guestScratch, Shim: os.Getenv("EVALHOST_TEST_SHIM"),
-		Lanes: []sandbox.Lane{{Cpuset: "0"}, {Cpuset: "1"}}, BuildWallFactor: factor, Log: slog.New(slog.NewTextHandler(g.log, nil)),
+		Lanes: []sandbox.Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}}, BuildWallFactor: factor, Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, c := range change {
 		c(&cfg)

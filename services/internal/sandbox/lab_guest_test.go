@@ -87,7 +87,7 @@ func onAHost(t *testing.T, change ...func(*Config)) *guest {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Instance: "guest-" + nonce.New()[:8], Scratch: scratch(), Shim: shimFile(), Lanes: []Lane{{Cpuset: "0"}, {Cpuset: "1"}},
+		Instance: "guest-" + nonce.New()[:8], Scratch: scratch(), Shim: shimFile(), Lanes: twoLanes(),
 		BuildWallFactor: wallFactor(t), Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, c := range change {
@@ -201,4 +201,11 @@ func onOneDriver(t *testing.T, why string) {
 	if v := told("EVALHOST_TEST_VARIANT", "systemd"); v != "systemd" && os.Getenv("EVALHOST_TEST_EVERYTHING") == "" {
 		t.Skipf("NOT RUN on %s, because %s; make test shows it on the systemd driver, make soak on every host", v, why)
 	}
+}
+
+// twoLanes has a processor for each lane where the host has two, and shares what there is otherwise. Tests of lanes have Lane in
+// their names, which brings them to a host with two.
+func twoLanes() []Lane {
+	cpusets := hoststate.TwoCpusets()
+	return []Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}}
 }

@@ -18,7 +18,7 @@ import (
 
 const usage = `usage:
   guest build                                   make the guest's disk, unless it is there
-  guest up [--variant V] [--name N] [--fresh] [--boot]
+  guest up [--variant V] [--name N] [--fresh] [--boot] [--processors N]
                                                 start a guest, unless it is up; --fresh replaces one that is up,
                                                 --boot boots it instead of restoring a snapshot
   guest down [--name N | --all]                 end a guest
@@ -93,11 +93,12 @@ func up(ctx context.Context, args []string) (int, error) {
 	variant := fs.String("variant", guest.DefaultVariant, "")
 	fresh := fs.Bool("fresh", false, "")
 	boot := fs.Bool("boot", false, "")
+	processors := fs.Int("processors", guest.MaxProcessors, "")
 	timeout := fs.Duration("timeout", guest.DefaultBootTimeout, "")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
-	g, err := guest.Up(ctx, guest.Options{Name: *name, Variant: *variant, Reuse: !*fresh, Boot: *boot, Timeout: *timeout, Log: os.Stderr})
+	g, err := guest.Up(ctx, guest.Options{Name: *name, Variant: *variant, Processors: *processors, Reuse: !*fresh, Boot: *boot, Timeout: *timeout, Log: os.Stderr})
 	if err != nil {
 		return 1, err
 	}
