@@ -20,14 +20,18 @@ func helpEnvironment() string {
 	return text.String()
 }
 
-// readSettings reads the environment of this command; executable is the path of this program. What is accepted and
-// probably not meant comes back as warnings.
-func readSettings(env []string, executable string) (config.Settings, []config.Warning, error) {
-	var facts config.Facts
+// factsOf is what a program at this path knows.
+func factsOf(executable string) (facts config.Facts) {
 	if beside := filepath.Join(filepath.Dir(executable), shimName); isFile(beside) {
 		facts.ShimBeside = beside
 	}
-	s, warnings, err := config.Read(config.Command, env, facts)
+	return facts
+}
+
+// readSettings reads the environment of this command; executable is the path of this program. What is accepted and
+// probably not meant comes back as warnings.
+func readSettings(env []string, executable string) (config.Settings, []config.Warning, error) {
+	s, warnings, err := config.Read(config.Command, env, factsOf(executable))
 	var refusals config.Refusals
 	if errors.As(err, &refusals) {
 		said := make([]string, len(refusals))
@@ -37,6 +41,30 @@ func readSettings(env []string, executable string) (config.Settings, []config.Wa
 		return s, warnings, badUse("%s; `evalhost help` lists the settings", strings.Join(said, "; "))
 	}
 	return s, warnings, err
+}
+
+// runnerSettings reads a file of settings as the daemon of this directory would read it, started by its unit.
+func runnerSettings(path string, std stdio) (config.Settings, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return config.Settings{}, badUse("the Runner's settings: %v", err)
+	}
+	entries, err := config.ParseEnvironmentFile(string(text))
+	if err != nil {
+		return config.Settings{}, badUse("the Runner's settings in %s: %v", path, err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return config.Settings{}, err
+	}
+	s, warnings, err := config.Read(config.Daemon, entries, factsOf(executable))
+	for _, warning := range warnings {
+		fmt.Fprintf(std.err, "evalhost: warning: %s: %s\n", path, warning)
+	}
+	if err != nil {
+		return s, badUse("%s: the Runner would refuse its settings: %s", path, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return s, nil
 }
 
 // hereSettings reads the environment of this process.

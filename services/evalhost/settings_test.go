@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalhost/evalhost/services/internal/hostcheck"
 )
 
 // The values themselves are tested where they are read, in package config.
@@ -51,5 +55,26 @@ func TestAnEarlierNameIsPointedOut(t *testing.T) {
 	_, warnings, err := readSettings([]string{"AJ_Sandbox__Image__Cpp=old:1"}, "/usr/bin/evalhost")
 	if err != nil || len(warnings) != 1 || warnings[0].Key != "AJ_Sandbox__Image__Cpp" {
 		t.Errorf("%v, %v", warnings, err)
+	}
+}
+
+// What the Runner's settings say of this machine is what the host check is told: as services/runner tells it.
+func TestACheckWithTheRunnersSettingsIsToldWhatTheRunnerWouldUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runner.env")
+	if err := os.WriteFile(path, []byte("AJ_Server__BaseUrl='https://judge.example.org/api/v1'\nAJ_Runner__TestsAtOnce=3\n"+
+		"AJ_Cache__Path=\"/some where/cache\"\nAJ_Work__Path=/some/scratch\nEVALHOST_LANGUAGES=cpp\n"+
+		"AJ_Sandbox__Image__Gcc=other:1\nAJ_Sandbox__CgroupRoot=/cgroup\nEVALHOST_MANIFEST=/m.json\nEVALHOST_SHIM_PATH=/shim\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := runnerSettings(path, stdio{err: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hostcheck.Options{
+		CgroupRoot: "/cgroup", Scratch: "/some/scratch", Shim: "/shim", Manifest: "/m.json", DockerHost: "unix:///var/run/docker.sock",
+		References: map[string]string{"gcc": "other:1"}, Keys: []string{"gcc", "clang"}, Cache: "/some where/cache", Lanes: 3,
+	}
+	if diff := cmp.Diff(want, checked(s, s.NeededImages())); diff != "" {
+		t.Error(diff)
 	}
 }

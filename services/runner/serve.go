@@ -229,15 +229,9 @@ func (d *service) check(ctx context.Context) (proved, error) {
 
 // checked is what the host check looks at: everything that this daemon will use.
 func checked(s config.Settings) hostcheck.Options {
-	keys := []string{} // nil would be every image of the manifest
-	for _, t := range s.Languages.Offered() {
-		if !slices.Contains(keys, t.Image) {
-			keys = append(keys, t.Image)
-		}
-	}
 	return hostcheck.Options{
 		CgroupRoot: s.CgroupRoot, Scratch: s.Scratch, Shim: s.Shim, Manifest: s.Manifest, DockerHost: s.DockerHost,
-		References: s.References, Keys: keys, Cache: s.CachePath, Lanes: s.Lanes,
+		References: s.References, Keys: s.NeededImages(), Cache: s.CachePath, Lanes: s.Lanes,
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/evalhost/evalhost/langimages"
@@ -80,6 +81,17 @@ type Settings struct {
 	LogLevel   slog.Level
 
 	entries []Entry
+}
+
+// NeededImages are the keys of the images that the offered languages need, in the order of the table; never nil.
+func (s Settings) NeededImages() []string {
+	keys := []string{}
+	for _, t := range s.Languages.Offered() {
+		if !slices.Contains(keys, t.Image) {
+			keys = append(keys, t.Image)
+		}
+	}
+	return keys
 }
 
 // Origin says where a value came from.
