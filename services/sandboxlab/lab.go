@@ -52,8 +52,8 @@ func Open(ctx context.Context, eng *Engine, cfg Config) (*Sandbox, error) {
 // ProgramAt takes an existing file for a program.
 func ProgramAt(path string) (*Program, error) { return sandbox.ProgramAt(path) }
 
-// TwoCpusets are those of two lanes on this host.
-func TwoCpusets() [2]string { return hoststate.TwoCpusets() }
+// Cpusets are those of the lanes of a test on this host, two or one.
+func Cpusets() []string { return hoststate.Cpusets() }
 
 // Snap looks at the host.
 func Snap(ctx context.Context, eng *Engine, dirs ...string) (Snapshot, error) {

@@ -55,6 +55,7 @@ type lab struct {
 	box     *sandboxlab.Sandbox
 	job     *sandboxlab.Job
 	program *sandboxlab.Program
+	other   int // the number of the lane beside the first, which is the first where the host has one processor
 	host    *host
 	tests   string            // a package's tests: inputs and expected outputs
 	planted map[string]string // what it is: the word
@@ -85,10 +86,14 @@ func open(t *testing.T, factor float64) *lab {
 	}
 	t.Cleanup(func() { l.eng.Close() })
 	must(t, os.MkdirAll(scratchDir, 0o755))
-	cpusets := sandboxlab.TwoCpusets()
+	var lanes []sandboxlab.Lane
+	for _, cpuset := range sandboxlab.Cpusets() {
+		lanes = append(lanes, sandboxlab.Lane{Cpuset: cpuset})
+	}
+	l.other = len(lanes) - 1
 	outer := watch(t, l.eng, scratchDir, sandboxlab.DefaultLocks)
 	l.box, err = sandboxlab.Open(t.Context(), l.eng, sandboxlab.Config{
-		Instance: "attack-" + sandboxlab.Secret()[:8], Scratch: scratchDir, Lanes: []sandboxlab.Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}},
+		Instance: "attack-" + sandboxlab.Secret()[:8], Scratch: scratchDir, Lanes: lanes,
 		Shim: told("EVALHOST_TEST_SHIM", "/usr/local/lib/evalhost-test/aj-shim"), BuildWallFactor: factor,
 		Log: slog.New(slog.NewTextHandler(l.log, nil)),
 	})

@@ -4,6 +4,7 @@ package adversarial
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,9 @@ func results(output string) map[string]string {
 func judged(t *testing.T, probes []probe, said map[string]string, inside bool) {
 	t.Helper()
 	for _, p := range probes {
+		if p.lanes && runtime.NumCPU() < 2 {
+			continue // TestALaneIsClosed and TestEveryProbeOfLanesCanComeToSomethingElse have two
+		}
 		want := p.want
 		if !inside {
 			if p.nowhere != "" {
@@ -53,10 +57,13 @@ func judged(t *testing.T, probes []probe, said map[string]string, inside bool) {
 	}
 }
 
-var groups = []struct {
+// group is what one start of the attacking program tries.
+type group struct {
 	name   string
 	probes []probe
-}{
+}
+
+var groups = []group{
 	{"files", fileProbes},
 	{"kernel", kernelProbes},
 	{"others", otherProbes},
@@ -65,26 +72,53 @@ var groups = []struct {
 
 func (l *lab) probes(t *testing.T) {
 	for _, g := range groups {
-		t.Run(g.name, func(t *testing.T) {
-			r := l.run("probe", g.name)
-			r.Limits.Memory = 256 << 20
-			o, err := l.go1(t, r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if o.Stop.String() != "on its own" || o.ExitCode != 0 {
-				t.Errorf("the container: %s", shown(o.Outcome))
-			}
-			judged(t, g.probes, results(r.Output.(*sink).String()), true)
-			l.host.unchanged(t, nil)
-		})
+		t.Run(g.name, func(t *testing.T) { l.probeGroup(t, g) })
 	}
+}
+
+func (l *lab) probeGroup(t *testing.T, g group) {
+	r := l.run("probe", g.name)
+	r.Limits.Memory = 256 << 20
+	o, err := l.go1(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Stop.String() != "on its own" || o.ExitCode != 0 {
+		t.Errorf("the container: %s", shown(o.Outcome))
+	}
+	judged(t, g.probes, results(r.Output.(*sink).String()), true)
+	l.host.unchanged(t, nil)
+}
+
+// What only a host with two processors can show: a lane cannot be left, and nothing is found of what goes on in another one.
+func TestALaneIsClosed(t *testing.T) {
+	l := open(t, wallFactor(t))
+	l.ready(t)
+	t.Run("neighbours", l.neighbours)
+	for _, g := range laneGroups(t) {
+		t.Run(g.name, func(t *testing.T) { l.probeGroup(t, g) })
+	}
+}
+
+// laneGroups are the groups with a probe that needs two processors.
+func laneGroups(t *testing.T) []group {
+	t.Helper()
+	if runtime.NumCPU() < 2 {
+		t.Fatal("this host has one processor")
+	}
+	of := slices.DeleteFunc(slices.Clone(groups), func(g group) bool {
+		return !slices.ContainsFunc(g.probes, func(p probe) bool { return p.lanes })
+	})
+	if len(of) == 0 {
+		t.Fatal("no probe is marked as one of lanes")
+	}
+	return of
 }
 
 // Two submissions at once, and one after the other in the same lane: neither finds anything of the other's.
 func (l *lab) neighbours(t *testing.T) {
 	marks := l.run("mark", "600")
-	marks.Lane = 1
+	marks.Lane = l.other
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	p, err := l.job.Prepare(t.Context(), marks)
@@ -123,7 +157,7 @@ func (l *lab) neighbours(t *testing.T) {
 	}
 	t.Run("after it in its lane", func(t *testing.T) {
 		looks := l.run("probe", "neighbour")
-		looks.Lane = 1
+		looks.Lane = l.other
 		_, err := l.go1(t, looks)
 		must(t, err)
 		judged(t, neighbourProbes, results(looks.Output.(*sink).String()), true)

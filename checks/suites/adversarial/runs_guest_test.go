@@ -20,7 +20,6 @@ func TestAttacks(t *testing.T) {
 	l := open(t, wallFactor(t))
 	l.ready(t)
 	t.Run("probes", l.probes)
-	t.Run("neighbours", l.neighbours)
 	t.Run("secrets", l.secrets)
 	l.host = watch(t, l.eng, scratchDir, sandboxlab.DefaultLocks) // the checker's program of the last stays
 	for _, family := range []struct {

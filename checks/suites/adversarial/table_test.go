@@ -81,6 +81,8 @@ type probe struct {
 	control string
 	// nowhere says why the probe fails outside too, if it does; then control is not looked at.
 	nowhere string
+	// lanes says that it takes a host with two processors to tell one result from the other.
+	lanes bool
 }
 
 // expected is what must come of a run or a build. What is zero is not looked at, except exit of a run that ends by itself.

@@ -20,14 +20,7 @@ func TestEveryProbeCanComeToSomethingElse(t *testing.T) {
 	if !everything() {
 		return // the program and the kernel are the same under either driver
 	}
-	l := &lab{planted: map[string]string{}}
-	l.plant(t)
-	place(t, l.tests)
-	for _, g := range groups {
-		t.Run(g.name, func(t *testing.T) {
-			judged(t, g.probes, results(outside(t, 60*time.Second, "probe", g.name)), false)
-		})
-	}
+	l := outsideOf(t, groups)
 	t.Run("neighbour", func(t *testing.T) {
 		marking, end := startOutside(t, "mark", "600")
 		defer end()
@@ -42,6 +35,22 @@ func TestEveryProbeCanComeToSomethingElse(t *testing.T) {
 			t.Errorf("the search does not find what is planted: %q", said)
 		}
 	})
+}
+
+// The same for those that need a second processor for it.
+func TestEveryProbeOfLanesCanComeToSomethingElse(t *testing.T) { outsideOf(t, laneGroups(t)) }
+
+// outsideOf tries groups of probes outside of a sandbox.
+func outsideOf(t *testing.T, groups []group) *lab {
+	l := &lab{planted: map[string]string{}}
+	l.plant(t)
+	place(t, l.tests)
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			judged(t, g.probes, results(outside(t, 60*time.Second, "probe", g.name)), false)
+		})
+	}
+	return l
 }
 
 // place makes the paths of a sandbox on the machine itself, for the length of a test.

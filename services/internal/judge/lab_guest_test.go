@@ -54,10 +54,13 @@ func onAHost(t *testing.T, change ...func(*sandbox.Config)) *guestRig {
 			t.Fatal(err)
 		}
 	}
-	cpusets := hoststate.TwoCpusets()
+	var lanes []sandbox.Lane
+	for _, cpuset := range hoststate.Cpusets() {
+		lanes = append(lanes, sandbox.Lane{Cpuset: cpuset})
+	}
 	cfg := sandbox.Config{
 		Instance: "judge-" + nonce.New()[:8], Scratch: guestScratch, Shim: os.Getenv("EVALHOST_TEST_SHIM"),
-		Lanes: []sandbox.Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}}, BuildWallFactor: factor, Log: slog.New(slog.NewTextHandler(g.log, nil)),
+		Lanes: lanes, BuildWallFactor: factor, Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -96,9 +99,10 @@ func onAHost(t *testing.T, change ...func(*sandbox.Config)) *guestRig {
 }
 
 // bench opens a problem for judging in so many lanes.
+// bench has as many lanes as asked for, or as the host has where that is fewer.
 func (g *guestRig) bench(p *problem.Problem, lanes int) *Bench {
 	g.t.Helper()
-	b, err := g.open(p, lanes)
+	b, err := g.open(p, min(lanes, len(hoststate.Cpusets())))
 	if err != nil {
 		g.t.Fatal(err)
 	}

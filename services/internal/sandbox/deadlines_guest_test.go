@@ -141,7 +141,7 @@ func starve(length time.Duration) error {
 	return exec.Command(filepath.Join(programs(), "actor"), "hog", strconv.FormatFloat(length.Seconds(), 'f', 3, 64)).Run()
 }
 
-func TestAProgramThatANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing.T) {
+func TestAProgramWhoseLaneANeighbourStarvesIsNotStoppedForMakingNoProgress(t *testing.T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
 		t.Fatal("this guest tells no pressure, and the brake is made of it")
 	}

@@ -334,7 +334,7 @@ func victim(instance string) error {
 		return err
 	}
 	box, err := Open(ctx, eng, Config{
-		Instance: instance, Scratch: scratch(), Shim: shimFile(), Lanes: twoLanes(), BuildWallFactor: 8,
+		Instance: instance, Scratch: scratch(), Shim: shimFile(), Lanes: testLanes(), BuildWallFactor: 8,
 	})
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func onAHost(t *testing.T, change ...func(*Config)) *guest {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Instance: "guest-" + nonce.New()[:8], Scratch: scratch(), Shim: shimFile(), Lanes: twoLanes(),
+		Instance: "guest-" + nonce.New()[:8], Scratch: scratch(), Shim: shimFile(), Lanes: testLanes(),
 		BuildWallFactor: wallFactor(t), Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, c := range change {
@@ -203,9 +203,14 @@ func onOneDriver(t *testing.T, why string) {
 	}
 }
 
-// twoLanes has a processor for each lane where the host has two, and shares what there is otherwise. Tests of lanes have Lane in
-// their names, which brings them to a host with two.
-func twoLanes() []Lane {
-	cpusets := hoststate.TwoCpusets()
-	return []Lane{{Cpuset: cpusets[0]}, {Cpuset: cpusets[1]}}
+// testLanes are two where the host has two processors, and one otherwise. Tests that need two have Lane in their names, which brings
+// them to a host with two.
+func testLanes() (lanes []Lane) {
+	for _, cpuset := range hoststate.Cpusets() {
+		lanes = append(lanes, Lane{Cpuset: cpuset})
+	}
+	return lanes
 }
+
+// lastLane is another lane than the first, where there is one.
+func lastLane() int { return len(testLanes()) - 1 }

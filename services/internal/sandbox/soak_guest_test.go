@@ -120,7 +120,7 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 	// Every kind once before the first count: what is made once for ever is no growth.
 	round := func(i int) error {
 		r := kinds[i%len(kinds)]()
-		r.Lane = i % 2
+		r.Lane = i % len(testLanes())
 		p, err := g.job.Prepare(t.Context(), r)
 		if err != nil {
 			return err

@@ -2,11 +2,11 @@ package hoststate
 
 import "runtime"
 
-// TwoCpusets are the sets of processors for two lanes: one processor each where this process has two, and no set otherwise, so that
-// the lanes share what there is.
-func TwoCpusets() [2]string {
+// Cpusets are the sets of processors for the lanes of a test: one processor each where this process has two, and otherwise one lane
+// with what there is. More lanes than cores are refused, so a test that needs a second one needs a host with two processors.
+func Cpusets() []string {
 	if runtime.NumCPU() < 2 {
-		return [2]string{}
+		return []string{""}
 	}
-	return [2]string{"0", "1"}
+	return []string{"0", "1"}
 }
