@@ -3,11 +3,14 @@
 //
 // Both sides are decoded as UTF-8 and split at Unicode white space; the two sequences of tokens must be the same. However
 // the answer is cut into chunks, the result is the same. A comparison holds on to no part of the answer but the first 32
-// characters of the first token that differs, so an answer of any length, or one endless token, costs no memory.
+// characters of the token being compared, and to a window of the reference, so that texts of any length, or one endless token,
+// cost no memory.
 package compare
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"unicode/utf8"
 )
 
@@ -36,13 +39,12 @@ const (
 
 // Comparison compares one answer as it arrives.
 type Comparison struct {
-	want  []byte // the reference, valid UTF-8
-	at    int    // what of it has been matched
-	begin int    // where in it the token being matched began
+	want  reference
+	begin int // where in the window the part of the token being matched begins that is not yet in shown
 	state state
 	token int // number of tokens begun
 
-	shown  [shownScalars * utf8.UTFMax]byte // the beginning of the token that differs
+	shown  [shownScalars * utf8.UTFMax]byte // the beginning of the token, as far as it left the window or differs
 	length int
 	count  int  // scalars in shown
 	cut    bool // the token was longer
@@ -51,24 +53,29 @@ type Comparison struct {
 	result  *Result
 }
 
-// New begins a comparison with a reference, which must not change while it lasts.
-func New(reference []byte) *Comparison { return &Comparison{want: decode(reference)} }
+// New begins a comparison with a reference, which is read while it lasts.
+func New(expected io.Reader) *Comparison { return begin(expected, windowSize) }
 
-// Whole compares an answer that is there in full.
-func Whole(reference, answer []byte) Result {
-	c := New(reference)
+func begin(expected io.Reader, window int) *Comparison {
+	return &Comparison{want: reference{from: expected, raw: make([]byte, window)}}
+}
+
+// Whole compares an answer that is there in full, as is the reference.
+func Whole(expected, answer []byte) Result {
+	c := begin(bytes.NewReader(expected), min(len(expected)+1, windowSize))
 	c.Write(answer)
-	return c.Finish()
+	result, _ := c.Finish() // a reader of bytes in memory does not fail
+	return result
 }
 
 // Write takes the next part of the answer and reports whether the comparison is settled: the answer differs, and the
 // token in which it does is complete. A token counts as complete once ASCII white space has followed it (5.2), so a
 // program writing one endless token is not stopped here but by its output limit. An answer is never settled as equal
-// before its end.
+// before its end. A reference that cannot be read settles the comparison too, and Finish says so.
 func (c *Comparison) Write(chunk []byte) bool {
 	for i := 0; i < len(chunk); {
 		switch {
-		case c.state == settled:
+		case c.state == settled, c.want.err != nil:
 			return true
 		case c.state == over:
 			if endsToken(chunk[i]) {
@@ -97,20 +104,20 @@ func (c *Comparison) Write(chunk []byte) bool {
 			}
 		}
 	}
-	return c.state == settled
+	return c.state == settled || c.want.err != nil
 }
 
-// skip passes over the ASCII characters for which nothing has to be decided: those that match the reference, and those of
+// skip passes over the ASCII characters for which nothing has to be decided: those that match the window, and those of
 // a differing token of which enough has been seen.
 func (c *Comparison) skip(chunk []byte) int {
 	n := 0
 	switch {
 	case c.state == matching:
-		want := c.want[c.at:]
+		want := c.want.text[c.want.at:]
 		for n < len(chunk) && n < len(want) && chunk[n] == want[n] && ' ' < chunk[n] && chunk[n] < utf8.RuneSelf {
 			n++
 		}
-		c.at += n
+		c.want.at += n
 	case c.state == differing && c.cut:
 		for n < len(chunk) && ' ' < chunk[n] && chunk[n] < utf8.RuneSelf {
 			n++
@@ -132,13 +139,15 @@ func (c *Comparison) take(scalar rune, text []byte) {
 	}
 	if c.state == between {
 		c.token++
-		c.at = skipSpace(c.want, c.at)
-		c.begin = c.at
+		c.length, c.count, c.cut = 0, 0, false
+		c.want.skipSpace()
+		c.begin = c.want.at
 		c.state = matching
 	}
 	if c.state == matching {
-		if rest := c.want[c.at:]; len(rest) >= len(text) && string(rest[:len(text)]) == string(text) {
-			c.at += len(text)
+		// The window is of whole characters, so one of them is enough to compare with.
+		if c.ahead() && bytes.HasPrefix(c.want.text[c.want.at:], text) {
+			c.want.at += len(text)
 			return
 		}
 		c.differ()
@@ -146,9 +155,21 @@ func (c *Comparison) take(scalar rune, text []byte) {
 	c.show(text)
 }
 
+// ahead makes sure that a character of the reference lies ahead; false at its end. What was matched of the token leaves the
+// window with it, so its beginning is remembered first.
+func (c *Comparison) ahead() bool {
+	if c.want.at < len(c.want.text) {
+		return true
+	}
+	c.remember()
+	there := c.want.peek()
+	c.begin = c.want.at
+	return there
+}
+
 // endToken ends a token that matched up to here. It is the expected one only if that ends here as well.
 func (c *Comparison) endToken() {
-	if skipSpace(c.want, c.at) > c.at || c.at == len(c.want) {
+	if !c.ahead() || c.want.space() > 0 {
 		c.state = between
 		return
 	}
@@ -156,14 +177,20 @@ func (c *Comparison) endToken() {
 	c.state = over
 }
 
-// differ begins to remember the token being read. What was read of it so far is what was matched in the reference.
+// differ begins to show the token being read. What was read of it so far is what was matched in the reference.
 func (c *Comparison) differ() {
 	c.state = differing
-	for i := c.begin; i < c.at && !c.cut; {
-		_, size := utf8.DecodeRune(c.want[i:])
-		c.show(c.want[i : i+size])
-		i += size
+	c.remember()
+}
+
+// remember shows what was matched of the token and is in the window.
+func (c *Comparison) remember() {
+	for c.begin < c.want.at && !c.cut {
+		_, size := utf8.DecodeRune(c.want.text[c.begin:])
+		c.show(c.want.text[c.begin : c.begin+size])
+		c.begin += size
 	}
+	c.begin = c.want.at
 }
 
 func (c *Comparison) show(text []byte) {
@@ -175,13 +202,17 @@ func (c *Comparison) show(text []byte) {
 	c.count++
 }
 
-// Finish ends the answer and returns the result. Nothing may be written afterwards.
-func (c *Comparison) Finish() Result {
+// Finish ends the answer and returns the result. Nothing may be written afterwards. An error means that the reference could not
+// be read: then nothing is known about the answer, whatever was compared before.
+func (c *Comparison) Finish() (Result, error) {
 	if c.result == nil {
 		result := c.finish()
 		c.result, c.state = &result, settled
 	}
-	return *c.result
+	if c.want.err != nil {
+		return Result{}, fmt.Errorf("reading the expected output: %w", c.want.err)
+	}
+	return *c.result, nil
 }
 
 func (c *Comparison) finish() Result {
@@ -198,23 +229,8 @@ func (c *Comparison) finish() Result {
 		}
 		return Result{Token: c.token, Note: fmt.Sprintf("token %d differs: got \"%s%s\"", c.token, c.shown[:c.length], more)}
 	}
-	if skipSpace(c.want, c.at) < len(c.want) {
+	if c.want.skipSpace(); c.want.peek() {
 		return Result{Token: c.token + 1, Note: fmt.Sprintf("token %d differs: got nothing", c.token+1)}
 	}
 	return Result{Equal: true}
-}
-
-// skipSpace returns where the white space at a place of a valid text ends.
-func skipSpace(text []byte, at int) int {
-	for at < len(text) {
-		scalar, size := rune(text[at]), 1
-		if scalar >= utf8.RuneSelf {
-			scalar, size = utf8.DecodeRune(text[at:])
-		}
-		if !isSpace(scalar) {
-			break
-		}
-		at += size
-	}
-	return at
 }

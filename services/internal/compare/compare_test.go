@@ -2,10 +2,14 @@ package compare
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode"
 	"unicode/utf8"
 )
@@ -68,6 +72,18 @@ func check(t *testing.T, name string, got, want Result) {
 	}
 }
 
+// against begins a comparison with a text, with a window so small that it ends within nearly every token.
+func against(reference string) *Comparison { return begin(strings.NewReader(reference), 3) }
+
+func finish(t *testing.T, c *Comparison) Result {
+	t.Helper()
+	result, err := c.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 func TestAnAnswerIsComparedTokenByToken(t *testing.T) {
 	for _, c := range examples {
 		got := Whole([]byte(c.reference), []byte(c.answer))
@@ -85,7 +101,7 @@ func TestTheResultIsTheSameForEveryWayOfCuttingAShortAnswer(t *testing.T) {
 		}
 		want := modelWhole(c.reference, c.answer)
 		for cuts := range 1 << max(len(c.answer)-1, 0) {
-			comparison := New([]byte(c.reference))
+			comparison := against(c.reference)
 			begin := 0
 			for end := 1; end <= len(c.answer); end++ {
 				if end < len(c.answer) && cuts>>(end-1)&1 == 0 {
@@ -96,7 +112,7 @@ func TestTheResultIsTheSameForEveryWayOfCuttingAShortAnswer(t *testing.T) {
 				}
 				begin = end
 			}
-			check(t, fmt.Sprintf("%s, cuts %b", c.name, cuts), comparison.Finish(), want)
+			check(t, fmt.Sprintf("%s, cuts %b", c.name, cuts), finish(t, comparison), want)
 		}
 	}
 }
@@ -105,11 +121,11 @@ func TestTheResultIsTheSameForChunksOfAnySize(t *testing.T) {
 	for _, c := range examples {
 		want := Whole([]byte(c.reference), []byte(c.answer))
 		for _, size := range []int{1, 2, 3, 5, 7, 64, 4096} {
-			comparison := New([]byte(c.reference))
+			comparison := against(c.reference)
 			for chunk := []byte(c.answer); len(chunk) > 0; chunk = chunk[min(size, len(chunk)):] {
 				comparison.Write(chunk[:min(size, len(chunk))])
 			}
-			check(t, fmt.Sprintf("%s in chunks of %d", c.name, size), comparison.Finish(), want)
+			check(t, fmt.Sprintf("%s in chunks of %d", c.name, size), finish(t, comparison), want)
 		}
 	}
 }
@@ -139,7 +155,11 @@ func TestRandomAnswersAreJudgedAsTheModelJudgesThem(t *testing.T) {
 // agree compares an answer in random chunks and checks every step against the model.
 func agree(t *testing.T, reference, answer string, random *rand.Rand) {
 	t.Helper()
-	comparison := New([]byte(reference))
+	var expected io.Reader = strings.NewReader(reference)
+	if random.IntN(2) > 0 {
+		expected = iotest.DataErrReader(expected) // the end comes with the last bytes, not after them
+	}
+	comparison := begin(expected, 1+random.IntN(8))
 	for end := 0; end < len(answer); {
 		begin := end
 		end = min(begin+1+random.IntN(5), len(answer))
@@ -147,7 +167,7 @@ func agree(t *testing.T, reference, answer string, random *rand.Rand) {
 			t.Fatalf("reference %q: after %q settled is %v, want %v", reference, answer[:end], got, want)
 		}
 	}
-	if got, want := comparison.Finish(), modelWhole(reference, answer); got != want {
+	if got, want := finish(t, comparison), modelWhole(reference, answer); got != want {
 		t.Fatalf("reference %q, answer %q: %+v, want %+v", reference, answer, got, want)
 	}
 }
@@ -172,7 +192,7 @@ func TestADifferenceSettlesOnTheChunkThatCompletesItsToken(t *testing.T) {
 		{"not for too little", "1 2", []string{"1\n\n\n"}, 0},
 		{"a character broken by the space", "1", []string{"\xe2", "\x82", " "}, 3},
 	} {
-		comparison := New([]byte(c.reference))
+		comparison := against(c.reference)
 		settles := 0
 		for i, chunk := range c.chunks {
 			if comparison.Write([]byte(chunk)) && settles == 0 {
@@ -186,7 +206,7 @@ func TestADifferenceSettlesOnTheChunkThatCompletesItsToken(t *testing.T) {
 }
 
 func TestNothingThatFollowsChangesWhatIsSettled(t *testing.T) {
-	comparison := New([]byte("1 2 3"))
+	comparison := against("1 2 3")
 	comparison.Write([]byte("1 9 "))
 	for _, more := range []string{"", "2", " 3", "\xff", strings.Repeat("z ", 1000)} {
 		if !comparison.Write([]byte(more)) {
@@ -194,30 +214,30 @@ func TestNothingThatFollowsChangesWhatIsSettled(t *testing.T) {
 		}
 	}
 	want := Result{Token: 2, Note: `token 2 differs: got "9"`}
-	check(t, "the first result", comparison.Finish(), want)
+	check(t, "the first result", finish(t, comparison), want)
 	comparison.Write([]byte("1 2 3"))
-	check(t, "the second result", comparison.Finish(), want)
+	check(t, "the second result", finish(t, comparison), want)
 }
 
 func TestAnEqualAnswerIsOnlyEqualAtItsEnd(t *testing.T) {
-	comparison := New([]byte("1 2"))
+	comparison := against("1 2")
 	if comparison.Write([]byte("1 2\n")) {
 		t.Error("settled before the end")
 	}
-	check(t, "at the end", comparison.Finish(), Result{Equal: true})
+	check(t, "at the end", finish(t, comparison), Result{Equal: true})
 	if (Result{}).Equal {
 		t.Error("the zero result is equal")
 	}
 }
 
 func TestALongTokenInSmallChunksIsCutInTheNote(t *testing.T) {
-	comparison := New([]byte("7\n"))
+	comparison := against("7\n")
 	for chunk := []byte(exes); len(chunk) > 0; chunk = chunk[min(64, len(chunk)):] {
 		if comparison.Write(chunk[:min(64, len(chunk))]) {
 			t.Fatal("settled within the token")
 		}
 	}
-	check(t, "5000 characters", comparison.Finish(), Result{Token: 1, Note: `token 1 differs: got "` + exes[:32] + `…"`})
+	check(t, "5000 characters", finish(t, comparison), Result{Token: 1, Note: `token 1 differs: got "` + exes[:32] + `…"`})
 }
 
 func TestANoteNeverContainsTheExpectedToken(t *testing.T) {
@@ -280,10 +300,24 @@ func TestBrokenCharactersAreReplacedAsInTheEncodingStandard(t *testing.T) {
 		"\xff\xfe": 2, "\xe2\x82": 1, "\xf0\x9f\x98": 1, "\xed\xa0\x80": 3, "\xc0\x80": 2, "\xc1": 1, "\xe0\x80\x80": 3, "\xf0\x8f\xbf\xbf": 4,
 		"\xf4\x90\x80\x80": 4, "\xf5\x80": 2, "\x80": 1, "\xe2\x82\xe2\x82": 2, "\xf0\x9f\xff": 2, "\xef\xbf\xbd": 1,
 	} {
-		if got := strings.Count(string(decode([]byte(data))), "\ufffd"); got != want {
+		if got := strings.Count(string(decode(t, []byte(data), 2)), "\ufffd"); got != want {
 			t.Errorf("% x becomes %d replacements, want %d", data, got, want)
 		}
 	}
+}
+
+// decode reads a text as a reference, through a window of a size.
+func decode(t *testing.T, text []byte, window int) (valid []byte) {
+	t.Helper()
+	r := begin(bytes.NewReader(text), window).want
+	for r.peek() {
+		valid = append(valid, r.text[r.at:]...)
+		r.at = len(r.text)
+	}
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return valid
 }
 
 func TestEveryShortRunOfTellingBytesDecodesAsTheModelDecodesIt(t *testing.T) {
@@ -293,27 +327,21 @@ func TestEveryShortRunOfTellingBytesDecodesAsTheModelDecodesIt(t *testing.T) {
 		for n, rest := 0, i; n < len(data); n, rest = n+1, rest/len(telling) {
 			data[n] = telling[rest%len(telling)]
 		}
-		if got, want := decode(data), modelDecode(string(data)); string(got) != want {
-			t.Fatalf("% x decodes to %q, want %q", data, got, want)
+		window := 1 + i%5
+		if got, want := decode(t, data, window), modelDecode(string(data)); string(got) != want {
+			t.Fatalf("% x decodes to %q in a window of %d, want %q", data, got, window, want)
 		}
-	}
-}
-
-func TestAReferenceThatIsTextIsNotCopied(t *testing.T) {
-	reference := []byte("1 2 é")
-	if got := decode(reference); &got[0] != &reference[0] {
-		t.Error("a valid reference was copied")
 	}
 }
 
 func TestAnEndlessTokenCostsNeitherMemoryNorTimeThatGrows(t *testing.T) {
 	chunk := bytes.Repeat([]byte("a"), 64<<10)
 	for name, reference := range map[string][]byte{"a short reference": []byte("a\n"), "a reference as long": bytes.Repeat([]byte("a"), 1<<20)} {
-		comparison := New(reference)
+		comparison := New(bytes.NewReader(reference))
 		if allocations := testing.AllocsPerRun(20, func() { comparison.Write(chunk) }); allocations != 0 {
 			t.Errorf("%s: %v allocations a chunk", name, allocations)
 		}
-		check(t, name, comparison.Finish(), Result{Token: 1, Note: `token 1 differs: got "` + strings.Repeat("a", 32) + `…"`})
+		check(t, name, finish(t, comparison), Result{Token: 1, Note: `token 1 differs: got "` + strings.Repeat("a", 32) + `…"`})
 	}
 }
 
@@ -321,14 +349,100 @@ func TestATokenCostsNoAllocation(t *testing.T) {
 	for name, text := range map[string]string{
 		"numbers": strings.Repeat("123456 ", 1000), "words above ASCII": strings.Repeat("žluťoučký kůň\u00a0", 1000), "broken bytes": strings.Repeat("\xff\xe2\x82 ", 1000),
 	} {
-		reference, answer := decode([]byte(text)), []byte(text)
-		comparison := New(reference)
-		if allocations := testing.AllocsPerRun(10, func() { *comparison = Comparison{want: reference}; comparison.Write(answer) }); allocations != 0 {
+		// The reference begins again where it would end, so that every window but the first is filled while it is counted.
+		comparison, answer := begin(&endless{text: text}, 100), []byte(text)
+		comparison.Write(answer)
+		if allocations := testing.AllocsPerRun(10, func() {
+			if comparison.Write(answer) {
+				t.Errorf("%s: settled", name)
+			}
+		}); allocations != 0 {
 			t.Errorf("%s: %v allocations", name, allocations)
 		}
-		check(t, name, comparison.Finish(), Result{Equal: true})
 	}
 }
+
+// endless reads a text again and again.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+// A reference of 256 MiB, the most that a package may hold, whose every byte is compared.
+func TestAReferenceOfAnyLengthCostsAWindow(t *testing.T) {
+	const size = 256 << 20
+	token := strings.Repeat("7", 1023)
+	chunk := bytes.Repeat([]byte(token+"\n"), 64)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	comparison := New(io.LimitReader(&endless{text: token + " "}, size))
+	for range size / len(chunk) {
+		if comparison.Write(chunk) {
+			t.Fatal("settled")
+		}
+	}
+	check(t, "as long as the reference", finish(t, comparison), Result{Equal: true})
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("comparing with %d bytes allocated %d", size, took)
+	}
+}
+
+var errDisk = errors.New("the disk says no")
+
+// However much was compared before, and whatever came of it, a reference that cannot be read gives no result: neither the
+// equality of an answer that ends where the reference broke off, nor a difference.
+func TestAReferenceThatCannotBeReadGivesNoResult(t *testing.T) {
+	for _, c := range []struct{ readable, answer string }{
+		{"", ""},
+		{"", "1"},
+		{"1 2 ", "1 2 "},
+		{"1 2 ", "1 2"},
+		{"1 2", "1 2 3"},
+		{"1 2 ", "1 2 3 "},
+		{"1 2 ", "1 2 \xff"},
+		{"1 2\xe2\x82", "1 2\xe2\x82"},
+	} {
+		for _, window := range []int{1, 3, 100} {
+			comparison := begin(io.MultiReader(strings.NewReader(c.readable), iotest.ErrReader(errDisk)), window)
+			comparison.Write([]byte(c.answer))
+			for range 2 {
+				if result, err := comparison.Finish(); !errors.Is(err, errDisk) || result != (Result{}) {
+					t.Errorf("%q of which %q can be read, window %d: %+v, %v", c.answer, c.readable, window, result, err)
+				}
+			}
+		}
+	}
+}
+
+// A program that would be compared with the part that was lost need not go on.
+func TestAReferenceThatCannotBeReadSettles(t *testing.T) {
+	comparison := New(io.MultiReader(strings.NewReader("1 "), iotest.ErrReader(errDisk)))
+	if comparison.Write([]byte("1 ")) {
+		t.Error("settled before the part that cannot be read was needed")
+	}
+	if !comparison.Write([]byte("2")) || !comparison.Write([]byte("3")) {
+		t.Error("not settled")
+	}
+}
+
+func TestAReaderThatHandsOutNothingForEverIsAnError(t *testing.T) {
+	comparison := New(readsNothing{})
+	comparison.Write([]byte("1"))
+	if result, err := comparison.Finish(); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+type readsNothing struct{}
+
+func (readsNothing) Read([]byte) (int, error) { return 0, nil }
 
 func BenchmarkCompare(b *testing.B) {
 	for name, text := range map[string]string{

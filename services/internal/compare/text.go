@@ -80,25 +80,3 @@ func (d *decoder) first(b byte) (scalar rune, complete, consumed bool) {
 	d.n = 1
 	return 0, false, true
 }
-
-// decode returns a text as valid UTF-8. A text that is valid is returned as it is.
-func decode(text []byte) []byte {
-	if utf8.Valid(text) {
-		return text
-	}
-	valid := make([]byte, 0, len(text)+len(text)/8)
-	var d decoder
-	for i := 0; i < len(text); {
-		scalar, complete, consumed := d.next(text[i])
-		if complete {
-			valid = utf8.AppendRune(valid, scalar)
-		}
-		if consumed {
-			i++
-		}
-	}
-	if d.n > 0 {
-		valid = utf8.AppendRune(valid, utf8.RuneError)
-	}
-	return valid
-}

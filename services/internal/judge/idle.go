@@ -2,7 +2,6 @@ package judge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,41 +30,25 @@ func (b *Bench) TryIdle(ctx context.Context, toolchain langimages.Toolchain, und
 	if !ok {
 		return nil, fmt.Errorf("there is no program in %s that does nothing", toolchain.Label)
 	}
-	image, err := b.image(toolchain)
-	if err != nil {
-		return nil, err
-	}
-	job, err := b.Box.OpenJob(ctx)
+	what := fmt.Sprintf("a program in %s that does nothing", toolchain.Label)
+	job, c, err := b.buildOurs(ctx, toolchain, source, what)
 	if err != nil {
 		return nil, err
 	}
 	defer b.closeJob(job)
-	built, err := compile(ctx, job, image, toolchain, []byte(source))
-	if err == nil && built.program == nil {
-		err = errors.New(built.log)
-	}
-	if err != nil {
-		return nil, failure(err, "building a program in %s that does nothing", toolchain.Label)
-	}
 	var tried []Idle
 	for _, limits := range under {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		comparison := compare.New(nil)
-		outcome, err := b.contained(ctx, job, sandbox.Run{
-			Image: image, Command: toolchain.Run, Program: built.program, Test: b.problem.Tests[0].Name, Input: strings.NewReader(""),
-			Limits: limits, Output: &output{comparison: comparison},
-		})
+		nothing := &output{comparison: compare.New(strings.NewReader(""))}
+		run := c.on(b.problem.Tests[0], limits)
+		run.Input = strings.NewReader("")
+		d, outcome, err := b.decided(ctx, job, run, nothing)
 		if err != nil {
-			return nil, failure(err, "trying a program in %s that does nothing", toolchain.Label)
+			return nil, failure(err, "trying %s", what)
 		}
-		result := comparison.Finish()
-		decided, err := decide(ending{run: outcome, limit: limits.Time, compared: &result})
-		if err != nil {
-			return nil, failure(err, "trying a program in %s that does nothing", toolchain.Label)
-		}
-		tried = append(tried, Idle{Note: decided.note, Reason: decided.reason, Time: *outcome.CPU, Memory: outcome.Peak})
+		tried = append(tried, Idle{Note: d.note, Reason: d.reason, Time: *outcome.CPU, Memory: outcome.Peak})
 	}
 	return tried, nil
 }

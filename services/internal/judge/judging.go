@@ -23,6 +23,13 @@ type judging struct {
 	tests string
 }
 
+// on is the judging program beside a run on a test.
+func (j *judging) on(t problem.Test) *sandbox.Judge {
+	return &sandbox.Judge{
+		Kind: j.kind, Image: j.image, Command: j.toolchain.Run, Program: j.program, Tests: j.tests, Group: t.Group,
+	}
+}
+
 // declared returns the judging program a package declares; the kind is 0 when it declares none.
 func declared(p *problem.Problem) (sandbox.JudgeKind, *problem.Source) {
 	switch {

@@ -190,10 +190,6 @@ func (s *answerSheet) mark(p *problem.Problem, t problem.Test) (Tested, error) {
 		return Tested{}, fmt.Errorf("the package has no expected output for this test: %w", err)
 	}
 	defer expected.Close()
-	reference, err := io.ReadAll(expected)
-	if err != nil {
-		return Tested{}, fmt.Errorf("reading the expected output: %w", err)
-	}
 	answer, err := s.open(t.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		tested.Note = noteNoAnswer
@@ -203,16 +199,24 @@ func (s *answerSheet) mark(p *problem.Problem, t problem.Test) (Tested, error) {
 		return Tested{}, fmt.Errorf("reading the answer: %w", err)
 	}
 	defer answer.Close()
-	comparison := compare.New(reference)
-	if _, err := io.Copy(writes(comparison.Write), answer); err != nil {
-		return Tested{}, fmt.Errorf("reading the answer: %w", err)
+	result, err := compared(expected, answer)
+	if err != nil {
+		return Tested{}, err
 	}
-	result := comparison.Finish()
 	tested.Note = result.Note
 	if result.Equal {
 		tested.Status, tested.Reason, tested.Percentage = verdict.OK, verdict.NoReason, 100
 	}
 	return tested, nil
+}
+
+// compared compares what is there in full. An error means that one of the two could not be read.
+func compared(expected, answer io.Reader) (compare.Result, error) {
+	comparison := compare.New(expected)
+	if _, err := io.Copy(writes(comparison.Write), answer); err != nil {
+		return compare.Result{}, fmt.Errorf("reading the answer: %w", err)
+	}
+	return comparison.Finish()
 }
 
 // open finds the answer to a test: at the root of the archive, else in one of the folders there. It is fs.ErrNotExist if

@@ -2,8 +2,10 @@ package judge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -28,32 +30,56 @@ func (b *Bench) judge(ctx context.Context, s Submission, progress Progress) (*Ju
 	if r := b.screen(s, toolchain); r.refused() {
 		return b.refuse(toolchain, r)
 	}
-	image, err := b.image(toolchain)
-	if err != nil {
-		return nil, err
-	}
-	job, err := b.Box.OpenJob(ctx)
+	progress(Event{Stage: Compiling, Of: len(b.problem.Tests)})
+	job, c, log, err := b.build(ctx, toolchain, s.Source, "the submission")
 	if err != nil {
 		return nil, err
 	}
 	defer b.closeJob(job)
-	progress(Event{Stage: Compiling, Of: len(b.problem.Tests)})
-	built, err := compile(ctx, job, image, toolchain, s.Source)
-	if err != nil {
-		return nil, failure(err, "building the submission")
-	}
 	s.Keep.file(toolchain.Source, s.Source)
-	s.Keep.file("log", []byte(built.log))
-	if built.program == nil {
-		return b.refuse(toolchain, refusal{reason: verdict.CompilationError, log: built.log, compiled: true})
+	s.Keep.file("log", []byte(log))
+	if c.program == nil {
+		return b.refuse(toolchain, refusal{reason: verdict.CompilationError, log: log, compiled: true})
 	}
-	s.Keep.program(built.program.Path())
-	c := candidate{toolchain: toolchain, image: image, program: built.program, keep: s.Keep}
+	s.Keep.program(c.program.Path())
+	c.keep = s.Keep
 	tested, err := b.tests(ctx, job, c, progress)
 	if err != nil {
 		return nil, err
 	}
-	return b.finish(toolchain, built.log, tested)
+	return b.finish(toolchain, log, tested)
+}
+
+// build has a source built in a job of its own, which the caller closes. The candidate has no program after a compilation error;
+// log is what the compiler said in either case. what is built is named in a failure.
+func (b *Bench) build(ctx context.Context, toolchain langimages.Toolchain, source []byte, what string) (_ Job, c candidate, log string, err error) {
+	image, err := b.image(toolchain)
+	if err != nil {
+		return nil, candidate{}, "", failure(err, "building %s", what)
+	}
+	job, err := b.Box.OpenJob(ctx)
+	if err != nil {
+		return nil, candidate{}, "", failure(err, "building %s", what)
+	}
+	built, err := compile(ctx, job, image, toolchain, source)
+	if err != nil {
+		b.closeJob(job)
+		return nil, candidate{}, "", failure(err, "building %s", what)
+	}
+	return job, candidate{toolchain: toolchain, image: image, program: built.program}, built.log, nil
+}
+
+// buildOurs builds a program that stands in for a submission: ours, so a compilation error is the machinery's as well.
+func (b *Bench) buildOurs(ctx context.Context, toolchain langimages.Toolchain, source, what string) (Job, candidate, error) {
+	job, c, log, err := b.build(ctx, toolchain, []byte(source), what)
+	if err == nil && c.program == nil {
+		b.closeJob(job)
+		err = failure(errors.New(log), "building %s", what)
+	}
+	if err != nil {
+		return nil, candidate{}, err
+	}
+	return job, c, nil
 }
 
 // closeJob removes a job's scratch. What could not be removed is found by the next sweep.

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -32,7 +31,7 @@ type Tested struct {
 	Wall time.Duration
 }
 
-// candidate is a submission that was built.
+// candidate is a program that was built: a submission, or one of ours in its place.
 type candidate struct {
 	toolchain langimages.Toolchain
 	image     string
@@ -44,10 +43,8 @@ type candidate struct {
 // be judged.
 func (b *Bench) test(ctx context.Context, job Job, c candidate, t problem.Test, lane int) (Tested, error) {
 	limits := b.problem.Limits(c.toolchain.Family, c.toolchain.ID, t.Group)
-	run := sandbox.Run{
-		Image: c.image, Command: c.toolchain.Run, Program: c.program, Test: t.Name, Lane: lane,
-		Limits: sandbox.Limits{Time: limits.Time, Memory: limits.Memory},
-	}
+	run := c.on(t, sandbox.Limits{Time: limits.Time, Memory: limits.Memory})
+	run.Lane = lane
 	if b.judging == nil || b.judging.kind == sandbox.Checker {
 		input, err := b.problem.TestInput(t)
 		if err != nil {
@@ -56,41 +53,75 @@ func (b *Bench) test(ctx context.Context, job Job, c candidate, t problem.Test, 
 		defer input.Close()
 		run.Input = input
 	}
-	var output *output
+	var out *output
 	if b.judging == nil {
-		var err error
-		if output, err = b.newOutput(t, c); err != nil {
+		expected, err := b.problem.TestExpected(t)
+		if err != nil {
 			return Tested{}, err
 		}
-		defer output.close()
-		run.Output = output
+		defer expected.Close()
+		out = &output{comparison: compare.New(expected), copy: c.keep.output(t.Name)}
+		defer out.close()
 	} else {
-		run.Judge = &sandbox.Judge{
-			Kind: b.judging.kind, Image: b.judging.image, Command: b.judging.toolchain.Run, Program: b.judging.program,
-			Tests: b.judging.tests, Group: t.Group,
+		if err := b.stillThere(t); err != nil {
+			return Tested{}, err
 		}
+		run.Judge = b.judging.on(t)
 	}
-	outcome, err := b.contained(ctx, job, run)
-	if err != nil {
-		return Tested{}, err
-	}
-	e := ending{run: outcome, limit: limits.Time, judged: b.judging != nil}
-	if output != nil {
-		result := output.comparison.Finish()
-		e.compared = &result
-	}
-	decided, err := decide(e)
-	if err != nil {
-		return Tested{}, err
-	}
-	cpu, err := measured(outcome.CPU)
+	d, outcome, err := b.decided(ctx, job, run, out)
 	if err != nil {
 		return Tested{}, err
 	}
 	return Tested{
-		Name: t.Name, Group: t.Group, Status: decided.status, Reason: decided.reason, Percentage: decided.percentage,
-		Note: decided.note, Ran: true, Time: cpu, Memory: outcome.Peak, Wall: outcome.Wall,
+		Name: t.Name, Group: t.Group, Status: d.status, Reason: d.reason, Percentage: d.percentage,
+		Note: d.note, Ran: true, Time: *outcome.CPU, Memory: outcome.Peak, Wall: outcome.Wall,
 	}, nil
+}
+
+// stillThere makes sure that a judging program finds the files of a test that the census has found. One that is gone was lost by
+// the machine or the cache; the judging program would take it for a test without it, and say something about the submission.
+func (b *Bench) stillThere(t problem.Test) error {
+	for _, of := range []struct {
+		has  bool
+		path string
+	}{{t.HasIn, t.InPath}, {t.HasOut, t.OutPath}} {
+		if !of.has {
+			continue
+		}
+		file, err := b.problem.OpenFile(of.path)
+		if err != nil {
+			return err
+		}
+		_ = file.Close()
+	}
+	return nil
+}
+
+// on is a run of the program on a test, with neither its input nor anything that looks at its output yet.
+func (c candidate) on(t problem.Test, limits sandbox.Limits) sandbox.Run {
+	return sandbox.Run{Image: c.image, Command: c.toolchain.Run, Program: c.program, Test: t.Name, Limits: limits}
+}
+
+// decided lets a run go, which has either a judging program or this output, and decides. The outcome has a processor time. An
+// error means that nothing can be said about the program.
+func (b *Bench) decided(ctx context.Context, job Job, run sandbox.Run, out *output) (decision, sandbox.RunOutcome, error) {
+	e := ending{limit: run.Limits.Time, judged: run.Judge != nil}
+	if out != nil {
+		run.Output = out
+	}
+	var err error
+	if e.run, err = b.contained(ctx, job, run); err != nil {
+		return decision{}, e.run, err
+	}
+	if out != nil {
+		result, err := out.comparison.Finish()
+		if err != nil {
+			return decision{}, e.run, err
+		}
+		e.compared = &result
+	}
+	d, err := decide(e)
+	return d, e.run, err
 }
 
 // contained prepares a container, lets it go and removes it.
@@ -112,20 +143,6 @@ func (b *Bench) contained(ctx context.Context, job Job, run sandbox.Run) (sandbo
 type output struct {
 	comparison *compare.Comparison
 	copy       io.WriteCloser
-}
-
-// newOutput reads the expected output. One that is missing is an error and never an empty one.
-func (b *Bench) newOutput(t problem.Test, c candidate) (*output, error) {
-	file, err := b.problem.TestExpected(t)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	expected, err := io.ReadAll(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the expected output: %w", err)
-	}
-	return &output{comparison: compare.New(expected), copy: c.keep.output(t.Name)}, nil
 }
 
 // Write takes the next part of the output; true once it is known to differ.

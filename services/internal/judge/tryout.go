@@ -3,7 +3,6 @@ package judge
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -59,20 +58,12 @@ func (b *Bench) TryJudging(ctx context.Context, progress Progress) ([]Fault, err
 	if !ok {
 		return nil, fmt.Errorf("there is no program to try a judging program in %s with", b.judging.toolchain.Label)
 	}
-	job, err := b.Box.OpenJob(ctx)
+	progress(Event{Stage: Compiling, Of: len(b.problem.Tests)})
+	job, c, err := b.buildOurs(ctx, b.judging.toolchain, source, "a program to try the judging program with")
 	if err != nil {
 		return nil, err
 	}
 	defer b.closeJob(job)
-	progress(Event{Stage: Compiling, Of: len(b.problem.Tests)})
-	built, err := compile(ctx, job, b.judging.image, b.judging.toolchain, []byte(source))
-	if err != nil {
-		return nil, failure(err, "building a program to try the judging program with")
-	}
-	if built.program == nil {
-		return nil, failure(errors.New(built.log), "building a program to try the judging program with")
-	}
-	c := candidate{toolchain: b.judging.toolchain, image: b.judging.image, program: built.program}
 	var faults []Fault
 	for i, t := range b.problem.Tests {
 		if err := context.Cause(ctx); err != nil {
@@ -163,13 +154,9 @@ func (b *Bench) trySilence(ctx context.Context, job Job, c candidate, t problem.
 // tryRun runs one of our own programs beside the judging program. What it does is known: a run that ends otherwise than by
 // itself says nothing about the judging program.
 func (b *Bench) tryRun(ctx context.Context, job Job, c candidate, t problem.Test, input io.Reader) (sandbox.RunOutcome, error) {
-	outcome, err := b.contained(ctx, job, sandbox.Run{
-		Image: c.image, Command: c.toolchain.Run, Program: c.program, Test: t.Name, Input: input, Limits: tryoutLimits,
-		Judge: &sandbox.Judge{
-			Kind: b.judging.kind, Image: b.judging.image, Command: b.judging.toolchain.Run, Program: b.judging.program,
-			Tests: b.judging.tests, Group: t.Group,
-		},
-	})
+	run := c.on(t, tryoutLimits)
+	run.Input, run.Judge = input, b.judging.on(t)
+	outcome, err := b.contained(ctx, job, run)
 	if err != nil {
 		return sandbox.RunOutcome{}, err
 	}
