@@ -19,7 +19,7 @@ const (
 	golden     = "TestTheDaemonIsAskedForExactlyThis"
 	fromInside = "TestTheProbeSeesTheContainerFromInside"
 	whenAndWhy = "TestWhenARunIsStoppedAndWhy"
-	hostile    = "TestAHostileRunIsMeasuredLikeAnyOther"
+	hostile    = "TestAHostileRunInALaneIsMeasuredLikeAnyOther"
 )
 
 // mutations is every control of the sandbox and of the shim, in the order of the specification. A test of this package

@@ -13,6 +13,7 @@ import (
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/problem"
 	"github.com/evalhost/evalhost/services/internal/sandbox"
+	"github.com/evalhost/evalhost/services/internal/sandbox/hoststate"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
@@ -140,11 +141,14 @@ var thorough = map[string]bool{
 	"c89-gcc": true, "c23-clang": true, "cpp20-gcc": true, "cpp11-clang": true, "python3": true, "pypy3": true,
 }
 
-// J3, and what every language must do: sum, fail, never end, want too much, and not compile. There is a sandbox on each of the
-// machine's two processors, and each takes the next toolchain.
+// J3, and what every language must do: sum, fail, never end, want too much, and not compile. There is a sandbox on each of
+// the processors of a lane, and each takes the next toolchain.
 func TestJ3EveryToolchainJudgesEveryBehaviour(t *testing.T) {
 	everything := os.Getenv("EVALHOST_TEST_EVERYTHING") != ""
-	rigs := []*guestRig{onAHost(t, alone("0")), onAHost(t, alone("1"))}
+	var rigs []*guestRig
+	for _, cpuset := range hoststate.Cpusets() {
+		rigs = append(rigs, onAHost(t, alone(cpuset)))
+	}
 	table := langimages.Default()
 	versions := Versions{}
 	for _, image := range table.Images() {
@@ -190,9 +194,9 @@ func TestJ3EveryToolchainJudgesEveryBehaviour(t *testing.T) {
 	}
 }
 
-// alone is a sandbox of one lane on one processor.
-func alone(cpu string) func(*sandbox.Config) {
-	return func(c *sandbox.Config) { c.Lanes = []sandbox.Lane{{Cpuset: cpu}} }
+// alone is a sandbox of one lane.
+func alone(cpuset string) func(*sandbox.Config) {
+	return func(c *sandbox.Config) { c.Lanes = []sandbox.Lane{{Cpuset: cpuset}} }
 }
 
 // tryToolchain judges the program of many ways in one toolchain, and what does not compile.

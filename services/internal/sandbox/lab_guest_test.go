@@ -211,6 +211,3 @@ func testLanes() (lanes []Lane) {
 	}
 	return lanes
 }
-
-// lastLane is another lane than the first, where there is one.
-func lastLane() int { return len(testLanes()) - 1 }

@@ -45,13 +45,13 @@ func TestAnOrdinaryRun(t *testing.T) {
 }
 
 // One container, everything a submission can try without being stopped for it.
-func TestAHostileRunIsMeasuredLikeAnyOther(t *testing.T) {
+func TestAHostileRunInALaneIsMeasuredLikeAnyOther(t *testing.T) {
 	g := onAHost(t)
 	r := g.actor("look", "forge", "count", "orphan", "1", "escape", "close", "sleep", "2", "exit", "9")
 	r.Input = strings.NewReader(strings.Repeat("never read\n", 100_000))
-	// In another lane, where there is one, a second one waits meanwhile, so that both have their files at the same time.
+	// In another lane a second one waits meanwhile, so that both have their files at the same time.
 	other := g.actor("look")
-	other.Lane = lastLane()
+	other.Lane = 1
 	waiting, err := g.job.Prepare(t.Context(), other)
 	if err != nil {
 		t.Fatal(err)
