@@ -3,7 +3,7 @@
 //	drive lint     formatting, go vet, staticcheck
 //	drive quick    lint and the tests that need no guest and no second build of the programs, with the race detector
 //	drive test     quick and those builds, then every suite in the guest, on hosts that judge and on broken ones, two guests at a time
-//	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [SUITE...] picks some
+//	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [--run EXPRESSION] [--soak] [SUITE...] picks some
 //	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,8 +60,18 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "suites":
 		flags := flag.NewFlagSet("drive suites", flag.ContinueOnError)
 		on := flags.String("on", strings.Join(testVariants, ","), "the `variants` to run on")
+		only := flags.String("run", "", "the tests whose names match this `expression`")
+		long := flags.Bool("soak", false, "everything and as often as in a soak")
 		if err := flags.Parse(args[1:]); err != nil {
 			return 2
+		}
+		var err error
+		if d.only, err = regexp.Compile(*only); err != nil {
+			fmt.Fprintln(os.Stderr, "drive suites: --run:", err)
+			return 2
+		}
+		if d.soak = *long; d.soak {
+			d.everything = "1"
 		}
 		d.guestSuites(ctx, strings.Split(*on, ","), flags.Args())
 	case "soak":
@@ -105,7 +116,9 @@ type drive struct {
 	out    io.Writer
 	hunted []mutation // the controls that are switched off
 	soak   bool       // suites repeat what they only try a few times in a test
-	began  time.Time
+	// only are the tests of suites that are run; nil for all.
+	only  *regexp.Regexp
+	began time.Time
 
 	mu      sync.Mutex // over what follows: guests are up side by side
 	tallies []*tally

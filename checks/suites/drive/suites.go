@@ -214,6 +214,9 @@ func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) e
 			errs = append(errs, err)
 			continue
 		}
+		if wanted[i].tests = d.restricted(wanted[i].tests); len(wanted[i].tests) == 0 {
+			continue
+		}
 		out := filepath.Join(dir, "suites", s.name+".test")
 		errs = append(errs, d.command(ctx, []string{"CGO_ENABLED=0"}, "go", "test", "-c", "-trimpath", "-tags", "guest", "-o", out, "./"+s.pkg))
 		programs := filepath.Join(dir, "programs", s.name)
@@ -232,6 +235,14 @@ func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) e
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// restricted leaves the tests that were asked for.
+func (d *drive) restricted(tests []string) []string {
+	if d.only == nil {
+		return tests
+	}
+	return slices.DeleteFunc(tests, func(test string) bool { return !d.only.MatchString(test) })
 }
 
 // pushSuites puts binaries, examples, and the wanted suites with their programs into the guest.

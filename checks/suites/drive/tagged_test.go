@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 )
@@ -35,5 +36,17 @@ func TestASuiteIsTheTestsThatOnlyTheTagBrings(t *testing.T) {
 	}
 	if tests, err := taggedTests(suite{name: "a", pkg: dir}); err == nil {
 		t.Errorf("a package without a test for the guest has the suite %q", tests)
+	}
+}
+
+func TestOfASuitesTestsOnlyThoseAskedForRun(t *testing.T) {
+	d, _ := faked(&fakeGuest{})
+	all := []string{"TestOne", "TestTwo", "TestThree"}
+	if got := d.restricted(all); !slices.Equal(got, all) {
+		t.Errorf("nothing was asked for, and %q run", got)
+	}
+	d.only = regexp.MustCompile("One|Three")
+	if got := d.restricted(slices.Clone(all)); !slices.Equal(got, []string{"TestOne", "TestThree"}) {
+		t.Errorf("%q run", got)
 	}
 }
