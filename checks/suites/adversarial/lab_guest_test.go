@@ -55,7 +55,7 @@ type lab struct {
 	box     *sandboxlab.Sandbox
 	job     *sandboxlab.Job
 	program *sandboxlab.Program
-	other   int // the number of the lane beside the first, which is the first where the host has one processor
+	lanes   int // two, or one where the host has one processor
 	host    *host
 	tests   string            // a package's tests: inputs and expected outputs
 	planted map[string]string // what it is: the word
@@ -90,7 +90,7 @@ func open(t *testing.T, factor float64) *lab {
 	for _, cpuset := range sandboxlab.Cpusets() {
 		lanes = append(lanes, sandboxlab.Lane{Cpuset: cpuset})
 	}
-	l.other = len(lanes) - 1
+	l.lanes = len(lanes)
 	outer := watch(t, l.eng, scratchDir, sandboxlab.DefaultLocks)
 	l.box, err = sandboxlab.Open(t.Context(), l.eng, sandboxlab.Config{
 		Instance: "attack-" + sandboxlab.Secret()[:8], Scratch: scratchDir, Lanes: lanes,
@@ -193,7 +193,7 @@ func must(t *testing.T, err error) {
 // ready makes everything that the first container of a job makes, and begins to compare the machine.
 func (l *lab) ready(t *testing.T) {
 	t.Helper()
-	for lane := range 2 {
+	for lane := range l.lanes {
 		r := l.run("exit", "0")
 		r.Lane = lane
 		if _, err := l.go1(t, r); err != nil {

@@ -118,7 +118,7 @@ func laneGroups(t *testing.T) []group {
 // Two submissions at once, and one after the other in the same lane: neither finds anything of the other's.
 func (l *lab) neighbours(t *testing.T) {
 	marks := l.run("mark", "600")
-	marks.Lane = l.other
+	marks.Lane = 1
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	p, err := l.job.Prepare(t.Context(), marks)
@@ -157,7 +157,7 @@ func (l *lab) neighbours(t *testing.T) {
 	}
 	t.Run("after it in its lane", func(t *testing.T) {
 		looks := l.run("probe", "neighbour")
-		looks.Lane = l.other
+		looks.Lane = 1
 		_, err := l.go1(t, looks)
 		must(t, err)
 		judged(t, neighbourProbes, results(looks.Output.(*sink).String()), true)
