@@ -149,26 +149,14 @@ func (c *Client) do(ctx context.Context, k call) (a answer, err error) {
 }
 
 func (c *Client) attended(ctx context.Context, k call) (answer, error) {
-	if k.hold > 0 {
-		var cancel context.CancelFunc
-		limited := held(ctx)
-		limited, cancel = context.WithTimeout(limited, k.hold+HoldMargin)
-		defer cancel()
-		return c.exchange(ctx, limited, k)
-	}
-	return c.exchange(ctx, ctx, k)
-}
-
-// exchange is do under a context of its own; caller is the one whose end means a stop.
-func (c *Client) exchange(caller, ctx context.Context, k call) (answer, error) {
-	resp, err := c.send(caller, ctx, k)
+	resp, err := c.send(ctx, k)
 	if err != nil {
 		return answer{}, err
 	}
 	defer finish(resp.Body)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(answerLimit)+1))
 	if err != nil {
-		return answer{}, c.broken(caller, k, err)
+		return answer{}, c.broken(ctx, k, err)
 	}
 	if len(body) > int(answerLimit) {
 		return answer{}, &Error{
@@ -180,44 +168,63 @@ func (c *Client) exchange(caller, ctx context.Context, k call) (answer, error) {
 
 // send makes a call and gives its response with an unread body, after at most one new handshake (10.6). A status outside
 // 200–299 is an *Error and the body is closed.
-func (c *Client) send(caller, ctx context.Context, k call) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	if !k.bearer {
-		return c.once(caller, ctx, k, "")
+		return c.once(ctx, k, "")
 	}
 	used := c.session.current()
 	if used == "" {
-		if err := c.shakeAgain(caller, used); err != nil {
+		if err := c.shakeAgain(ctx, used); err != nil {
 			return nil, rename(k.op, err)
 		}
 		used = c.session.current()
 	}
-	resp, err := c.once(caller, ctx, k, used)
+	resp, err := c.once(ctx, k, used)
 	if ClassOf(err) != NeedsHandshake {
 		return resp, err
 	}
-	if again := c.shakeAgain(caller, used); again != nil {
+	if again := c.shakeAgain(ctx, used); again != nil {
 		return nil, rename(k.op, again)
 	}
-	return c.once(caller, ctx, k, c.session.current())
+	return c.once(ctx, k, c.session.current())
 }
 
-// once makes a call exactly once.
-func (c *Client) once(caller, ctx context.Context, k call, bearer string) (*http.Response, error) {
+// once makes a call exactly once. The bound of a held call counts from here: a handshake before it, however long, must not
+// be taken from the time that the Server was asked to hold it for.
+func (c *Client) once(ctx context.Context, k call, bearer string) (*http.Response, error) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if k.hold > 0 {
+		limited, cancel = context.WithTimeout(held(ctx), k.hold+HoldMargin)
+	}
 	start := time.Now()
-	resp, err := c.roundTrip(ctx, k, bearer)
+	resp, err := c.roundTrip(limited, k, bearer)
 	if err != nil {
+		cancel()
 		var local *Error
 		if errors.As(err, &local) {
 			return nil, err
 		}
-		return nil, c.broken(caller, k, err)
+		return nil, c.broken(ctx, k, err)
 	}
+	resp.Body = bounded{resp.Body, cancel}
 	c.log.LogAttrs(ctx, slog.LevelDebug, "call to the Server", slog.String("call", k.op), slog.String("path", k.path),
 		slog.Int("status", resp.StatusCode), slog.Duration("took", time.Since(start)))
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
 		return resp, nil
 	}
 	return nil, refusal(k, resp, bearer)
+}
+
+// bounded is a body whose end gives the bound of its call back.
+type bounded struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close ends the call.
+func (b bounded) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 func (c *Client) roundTrip(ctx context.Context, k call, bearer string) (*http.Response, error) {
@@ -321,6 +328,16 @@ func finish(body io.ReadCloser) {
 // get makes an ordinary GET.
 func (c *Client) get(ctx context.Context, op, path string) (answer, error) {
 	return c.do(ctx, call{op: op, method: http.MethodGet, path: path})
+}
+
+// taken reads the answer to a call that needs none: the Server says 204. Whatever else says yes must at least be the words of
+// a Server: a proxy's page is none, and what it stands for was not done.
+func taken(op string, a answer, err error) error {
+	if err != nil || len(bytes.TrimSpace(a.body)) == 0 {
+		return err
+	}
+	_, err = decode(op, a, readMembers)
+	return err
 }
 
 // decode reads a good answer's body; failing is an Unreadable error.

@@ -178,21 +178,17 @@ func TestConformance_a_batch_of_leases_is_renewed_and_answers_per_job(t *testing
 	r.submit(t)
 	job := r.claim(t)
 	unknown := protocol.Lease{ID: "11111111-0000-0000-0000-000000000000", Token: "22222222-0000-0000-0000-000000000000"}
-	got, err := r.client.RenewAll(t.Context(), []protocol.Lease{job.Lease, unknown}, time.Hour)
+	got, err := protocol.Batch(t.Context(), r.client, "runner/jobs/leases", job.Lease, unknown)
 	must(t, err)
-	if own := got[job.Lease.ID]; own.Code != "" || own.Expires.Time.IsZero() {
-		t.Errorf("own job: %+v", own)
-	}
-	if got[unknown.ID].Code != protocol.CodeNotFound || len(got) != 2 {
+	if code, said := got[job.Lease.ID]; code != "" || !said || got[unknown.ID] != protocol.CodeNotFound || len(got) != 2 {
 		t.Errorf("answers %+v", got)
 	}
-	none, err := r.client.RenewAll(t.Context(), nil, 0)
+	none, err := protocol.Batch(t.Context(), r.client, "runner/jobs/leases")
 	if err != nil || len(none) != 0 {
 		t.Errorf("an empty batch: %v, %v", none, err)
 	}
-	if _, err := r.client.RenewAll(t.Context(), make([]protocol.Lease, 513), 0); protocol.ClassOf(err) != protocol.Local {
-		t.Errorf("513 jobs: %v", err)
-	}
+	_, err = protocol.Batch(t.Context(), r.client, "runner/jobs/leases", make([]protocol.Lease, 513)...)
+	wantClass(t, err, protocol.Refused, protocol.CodeBatchSize)
 }
 
 func TestConformance_a_stopping_runner_gives_every_job_back_in_one_call(t *testing.T) {
@@ -200,9 +196,9 @@ func TestConformance_a_stopping_runner_gives_every_job_back_in_one_call(t *testi
 	r.admit(t)
 	r.submit(t)
 	job := r.claim(t)
-	got, err := r.client.ReleaseAll(t.Context(), []protocol.Lease{job.Lease})
+	got, err := protocol.Batch(t.Context(), r.client, "runner/jobs/releases", job.Lease)
 	must(t, err)
-	if got[job.Lease.ID].Code != "" {
+	if code, said := got[job.Lease.ID]; code != "" || !said {
 		t.Errorf("answers %+v", got)
 	}
 	r.claim(t)
@@ -225,7 +221,6 @@ func TestConformance_a_log_attaches_before_the_report_and_not_after(t *testing.T
 	must(t, err)
 	err = r.client.Attach(t.Context(), job.Lease, late.ID, "details")
 	wantClass(t, err, protocol.LeaseLost, protocol.CodeLeaseStale)
-	must(t, r.client.AttachToRunner(t.Context(), late.ID, "runner.log"))
 }
 
 func TestConformance_a_package_that_does_not_verify_is_refused(t *testing.T) {

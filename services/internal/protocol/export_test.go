@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,6 +17,47 @@ import (
 func RawPost(ctx context.Context, c *Client, path string, body string) (int, error) {
 	a, err := c.post(ctx, call{op: "post", path: path, body: []byte(body)})
 	return a.status, err
+}
+
+// Progress says that the work goes on (2.8); a Runner that renews on a timer has no use for it.
+func Progress(ctx context.Context, c *Client, lease Lease) error {
+	_, err := c.withLease(ctx, "report progress", "jobs", lease, "progress", nil)
+	return err
+}
+
+// Batch makes a call about several leases (2.7, 2.10); a Runner with one job has no use for it. The code of each job, empty on
+// success, is by its id.
+func Batch(ctx context.Context, c *Client, path string, leases ...Lease) (map[JobID]Code, error) {
+	jobs := []map[string]any{}
+	for _, l := range leases {
+		jobs = append(jobs, map[string]any{"jobId": l.ID, "leaseToken": string(l.Token)})
+	}
+	body, err := json.Marshal(map[string]any{"leaseSeconds": 3600, "jobs": jobs})
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.post(ctx, call{op: "post a batch", path: path, body: body, bearer: true})
+	if err != nil {
+		return nil, err
+	}
+	var said struct {
+		Results []struct {
+			JobID          JobID
+			Code           Code
+			LeaseExpiresAt string
+		}
+	}
+	if err := json.Unmarshal(a.body, &said); err != nil || said.Results == nil {
+		return nil, fmt.Errorf("%s: %w", a.body, err)
+	}
+	codes := map[JobID]Code{}
+	for _, r := range said.Results {
+		if path == "runner/jobs/leases" && (r.Code == "") != (r.LeaseExpiresAt != "") {
+			return nil, fmt.Errorf("%s has a code and a deadline, or neither", r.JobID)
+		}
+		codes[r.JobID] = r.Code
+	}
+	return codes, nil
 }
 
 // ExchangeToken trades a challenge, signed by any key, for a token of the key's fingerprint.
@@ -64,7 +107,6 @@ var (
 	ReadReported    = readReported
 	ReadRegistered  = readRegistered
 	ReadChallenge   = readChallenge
-	ReadBatch       = readBatch
 	ReadUploaded    = readUploaded
 	Classify        = classify
 	Clean           = clean

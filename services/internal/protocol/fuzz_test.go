@@ -55,7 +55,6 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = protocol.ReadReported(body)
 		_, _ = protocol.ReadRegistered(body)
 		_, _ = protocol.ReadChallenge(body)
-		_, _ = protocol.ReadBatch(body)
 		protocol.ReadProblem(body)
 	})
 }

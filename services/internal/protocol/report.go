@@ -97,10 +97,15 @@ type Reported struct {
 	Duplicate bool
 }
 
+// readReported decodes an answer to a report. An object without any of its members is somebody else's answer, and to believe
+// it would be to drop the result.
 func readReported(body []byte) (Reported, error) {
 	m, err := readMembers(body)
 	if err != nil {
 		return Reported{}, err
+	}
+	if !m.has("state") && !m.has("duplicate") && !m.has("resultId") {
+		return Reported{}, errors.New("it says neither a state nor a result")
 	}
 	r := Reported{ResultID: m.text("resultId"), State: clean(m.text("state"))}
 	return r, m.get("duplicate", &r.Duplicate)

@@ -106,7 +106,7 @@ func TestScenario_a_renewed_lease_outlives_the_deadline_it_was_granted(t *testin
 			_, err := r.client.Renew(t.Context(), job.Lease, time.Minute)
 			must(t, err)
 		}
-		must(t, r.client.Progress(t.Context(), job.Lease))
+		must(t, protocol.Progress(t.Context(), r.client, job.Lease))
 		time.Sleep(granted)
 		r.server.Sweep()
 		_, err = r.client.Renew(t.Context(), job.Lease, time.Minute)
@@ -115,19 +115,17 @@ func TestScenario_a_renewed_lease_outlives_the_deadline_it_was_granted(t *testin
 }
 
 func TestScenario_an_older_server_without_the_newer_calls_is_no_trouble(t *testing.T) {
-	// Section 10.2: release and the batch calls answer 404 there, a held claim answers at once, trials may be missing.
+	// Section 10.2: release answers 404 there, a held claim answers at once, trials may be missing.
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
 		r.admit(t)
 		r.submit(t)
-		for _, path := range []string{"/runner/jobs/*/release", "/runner/jobs/leases", "/runner/jobs/releases", "/runner/trials/claim"} {
+		for _, path := range []string{"/runner/jobs/*/release", "/runner/trials/claim"} {
 			r.fault(t, refserver.Fault{Path: path, Kind: refserver.FaultStatus, Status: 404, Code: "not_found"})
 		}
 		r.fault(t, refserver.Fault{Path: "/runner/jobs/claim", Kind: refserver.FaultIgnoreWait})
 		job := r.claim(t)
 		wantClass(t, r.client.Release(t.Context(), job.Lease), protocol.NotFound, protocol.CodeNotFound)
-		_, err := r.client.RenewAll(t.Context(), []protocol.Lease{job.Lease}, 0)
-		wantClass(t, err, protocol.NotFound, protocol.CodeNotFound)
-		_, _, err = r.client.ClaimTrial(t.Context(), 0)
+		_, _, err := r.client.ClaimTrial(t.Context(), 0)
 		wantClass(t, err, protocol.NotFound, protocol.CodeNotFound)
 		start := time.Now()
 		_, got, err := r.client.Claim(t.Context(), protocol.ClaimRequest{Wait: 25 * time.Second})
@@ -147,8 +145,6 @@ func TestScenario_every_answer_may_carry_nulls_and_members_nobody_knows(t *testi
 			r.submit(t)
 			job := r.claim(t)
 			_, err := r.client.Renew(t.Context(), job.Lease, 0)
-			must(t, err)
-			_, err = r.client.RenewAll(t.Context(), []protocol.Lease{job.Lease}, 0)
 			must(t, err)
 			_, err = r.client.Report(t.Context(), job.Lease, protocol.Failed{Reason: "x"}.Report())
 			must(t, err)

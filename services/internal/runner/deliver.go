@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (r *Runner) deliver(ctx context.Context, k *keeper, t task, d delivery) (En
 	began := time.Now()
 	for _, a := range d.attachments {
 		if len(a.content) > 0 {
-			r.attach(k.ctx, t, a, r.granted/2-time.Since(began))
+			r.attach(k.ctx, t, a, max(r.granted/2-time.Since(began), r.granted/10))
 		}
 	}
 	err := protocol.Resend(k.ctx, r.granted-time.Since(began), func(work context.Context) error {
@@ -92,11 +93,16 @@ func (r *Runner) deliver(ctx context.Context, k *keeper, t task, d delivery) (En
 	return Undelivered, nil
 }
 
-// attach uploads a file and attaches it to a job. A Server that is away is waited for, no longer than bound; any other
-// failure costs the attachment and never the answer.
+// errAttach ends the attaching of a file that has used up its time.
+var errAttach = errors.New("it took so long that the answer has to go first")
+
+// attach uploads a file and attaches it to a job. A Server that is away is waited for, no longer than bound, and neither may a
+// call last longer; any other failure costs the attachment and never the answer.
 func (r *Runner) attach(ctx context.Context, t task, a attachment, bound time.Duration) {
 	var file protocol.FileID
-	err := protocol.Resend(ctx, bound, func(ctx context.Context) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, bound, errAttach)
+	defer cancel()
+	err := protocol.Resend(bounded, bound, func(ctx context.Context) error {
 		if file == "" {
 			stored, err := r.client.Upload(ctx, protocol.BytesUpload(a.file, a.mime, a.content))
 			if err != nil {

@@ -139,7 +139,7 @@ func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) 
 		judged, err = m.run(ctx, job, held, p, file.FileName, source.Bytes(), step)
 	}
 	if err != nil {
-		return Answer{}, judgeFailure(err)
+		return Answer{}, judgeFailure(ctx, err)
 	}
 	details, err := judged.Document.JSON()
 	if err != nil {
@@ -244,11 +244,11 @@ func (m *Machine) Measure(ctx context.Context, trial protocol.Trial, step func(S
 	defer held.Release()
 	bench, err := m.bench(ctx, held, p, step)
 	if err != nil {
-		return nil, judgeFailure(err)
+		return nil, judgeFailure(ctx, err)
 	}
 	measured, err := bench.Trial(ctx, func(model string, e judge.Event) { m.progress(p, model+": ", step)(e) })
 	if err != nil {
-		return nil, judgeFailure(err)
+		return nil, judgeFailure(ctx, err)
 	}
 	var rows []protocol.Measured
 	for _, row := range measured {
@@ -360,13 +360,16 @@ func packageFailure(ctx context.Context, err error) error {
 	return &Failure{BadPackage, err}
 }
 
-// judgeFailure tells a package at fault from a machine at fault.
-func judgeFailure(err error) error {
+// judgeFailure tells a package at fault from a machine at fault. Preparing a judging program may have meant to fetch its package
+// again: what the Server said of that is no fault of either.
+func judgeFailure(ctx context.Context, err error) error {
 	var known *Failure
 	var bad *judge.PackageFault
 	switch {
 	case errors.As(err, &known):
 		return err
+	case protocol.ClassOf(err) != 0 && protocol.ClassOf(err) != protocol.Local:
+		return downloadFailure(ctx, err)
 	case errors.As(err, &bad):
 		return &Failure{BadPackage, err}
 	}
