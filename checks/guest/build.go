@@ -187,15 +187,7 @@ func Build(ctx context.Context, log io.Writer) ([]Made, error) {
 }
 
 func build(ctx context.Context, log io.Writer) (*built, []Made, error) {
-	root, err := treeRoot()
-	if err != nil {
-		return nil, nil, err
-	}
-	cache, err := Cache()
-	if err != nil {
-		return nil, nil, err
-	}
-	b, stages, err := plan(root, cache)
+	b, stages, err := planHere()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,15 +196,64 @@ func build(ctx context.Context, log io.Writer) (*built, []Made, error) {
 		_ = os.Chtimes(b.disk, now, now)
 		return b, nil, nil
 	}
-	unlock, err := lock(ctx, filepath.Join(cache, "build.lock"), func() {
+	made, unlock, err := makeLocked(ctx, b.cache, stages, log)
+	if err != nil {
+		return nil, made, err
+	}
+	unlock()
+	return b, made, nil
+}
+
+// makeStages makes the stages that are asked for, and none that they do not need. What is there afterwards stays until unlock is
+// called, however long it was not used.
+func makeStages(ctx context.Context, log io.Writer, wanted func(*stage) bool) (picked []*stage, unlock func(), err error) {
+	b, stages, err := planHere()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range stages {
+		if !wanted(s) {
+			continue
+		}
+		if len(s.needs) > 0 {
+			return nil, nil, fmt.Errorf("stage %s cannot be made without others", s.name)
+		}
+		picked = append(picked, s)
+	}
+	_, unlock, err = makeLocked(ctx, b.cache, picked, log)
+	return picked, unlock, err
+}
+
+func planHere() (*built, []*stage, error) {
+	root, err := treeRoot()
+	if err != nil {
+		return nil, nil, err
+	}
+	cache, err := Cache()
+	if err != nil {
+		return nil, nil, err
+	}
+	return plan(root, cache)
+}
+
+// makeLocked makes stages with the build lock held. Without an error, the caller releases it.
+func makeLocked(ctx context.Context, cache string, stages []*stage, log io.Writer) (made []Made, unlock func(), err error) {
+	unlock, err = lock(ctx, filepath.Join(cache, "build.lock"), func() {
 		fmt.Fprintln(log, "guest build: waiting for another build to finish")
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unlock()
-	if err := needTools(ctx, log); err != nil {
-		return nil, nil, err
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
+	if slices.ContainsFunc(stages, func(s *stage) bool { return !exists(s.dir) }) {
+		if err := needTools(ctx, log); err != nil {
+			return nil, nil, err
+		}
+		fmt.Fprintf(log, "guest build: into %s\n", cache)
 	}
 	// Whatever an interrupted build left: nobody else builds while the lock is held.
 	if err := os.RemoveAll(filepath.Join(cache, "tmp")); err != nil {
@@ -221,7 +262,6 @@ func build(ctx context.Context, log io.Writer) (*built, []Made, error) {
 	if err := os.Mkdir(filepath.Join(cache, "tmp"), 0o755); err != nil {
 		return nil, nil, err
 	}
-	fmt.Fprintf(log, "guest build: into %s\n", cache)
-	made, err := makeAll(ctx, cache, stages, log)
-	return b, made, err
+	made, err = makeAll(ctx, cache, stages, log)
+	return made, unlock, err
 }

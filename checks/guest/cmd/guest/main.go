@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,8 @@ import (
 
 const usage = `usage:
   guest build                                   make the guest's disk, unless it is there
+  guest images [--out DIR]                      write the language images and their manifest into DIR, "images" unless
+                                                said otherwise, for any host: DIR/<name>.tar and DIR/images.json
   guest up [--variant V] [--name N] [--fresh] [--boot] [--processors N]
                                                 start a guest, unless it is up; --fresh replaces one that is up,
                                                 --boot boots it instead of restoring a snapshot
@@ -53,7 +56,7 @@ func run(ctx context.Context, args []string) int {
 		return 2
 	}
 	commands := map[string]func(context.Context, []string) (int, error){
-		"build": build, "up": up, "down": down, "status": status, "exec": execute, "push": push, "pull": pull, "log": showLog,
+		"build": build, "images": images, "up": up, "down": down, "status": status, "exec": execute, "push": push, "pull": pull, "log": showLog,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
@@ -86,6 +89,26 @@ func build(ctx context.Context, args []string) (int, error) {
 	}
 	_, err := guest.Build(ctx, os.Stderr)
 	return 0, err
+}
+
+func images(ctx context.Context, args []string) (int, error) {
+	fs, _ := flags("images")
+	out := fs.String("out", "images", "")
+	if err := fs.Parse(args); err != nil {
+		return 2, err
+	}
+	if fs.NArg() > 0 || *out == "" {
+		return 2, errors.New("images: it takes one directory, with --out, and nothing else")
+	}
+	exports, err := guest.ExportImages(ctx, *out, os.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	for _, e := range exports {
+		fmt.Printf("%10d KiB  %s\n", (e.Size+1023)/1024, e.Path)
+	}
+	fmt.Printf("on the host: docker load -i each .tar, and %s to /etc/evalhost/images.json\n", filepath.Join(*out, "images.json"))
+	return 0, nil
 }
 
 func up(ctx context.Context, args []string) (int, error) {
