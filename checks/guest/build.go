@@ -204,23 +204,28 @@ func build(ctx context.Context, log io.Writer) (*built, []Made, error) {
 	return b, made, nil
 }
 
-// makeStages makes the stages that are asked for, and none that they do not need. What is there afterwards stays until unlock is
-// called, however long it was not used.
+// makeStages makes the stages that are asked for, with those they need, and no others. What is there afterwards stays until
+// unlock is called, however long it was not used.
 func makeStages(ctx context.Context, log io.Writer, wanted func(*stage) bool) (picked []*stage, unlock func(), err error) {
 	b, stages, err := planHere()
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range stages {
-		if !wanted(s) {
-			continue
+	needed := map[*stage]bool{}
+	var need func(*stage)
+	need = func(s *stage) {
+		needed[s] = true
+		for _, n := range s.needs {
+			need(n)
 		}
-		if len(s.needs) > 0 {
-			return nil, nil, fmt.Errorf("stage %s cannot be made without others", s.name)
-		}
-		picked = append(picked, s)
 	}
-	_, unlock, err = makeLocked(ctx, b.cache, picked, log)
+	for _, s := range stages {
+		if wanted(s) {
+			picked = append(picked, s)
+			need(s)
+		}
+	}
+	_, unlock, err = makeLocked(ctx, b.cache, slices.DeleteFunc(stages, func(s *stage) bool { return !needed[s] }), log)
 	return picked, unlock, err
 }
 

@@ -30,12 +30,13 @@ const manifestFile = "images.json"
 
 // ExportImages makes the language images unless they are in the cache already, and puts them into a directory for a host
 // that is not NixOS: <name>.tar for each, which "docker load -i" takes, and images.json, which says what the loaded images
-// must be. Nothing else of the guest is built. The same images give the same bytes.
+// must be. With tests, the two images of the suites are put beside them; the manifest does not speak of those. Nothing
+// else of the guest is built that they do not need. The same images give the same bytes.
 //
 // Every archive is read as it is copied and must describe the image that was built: one that does not is an error, and then
-// no new images.json is there. What the directory holds beside these files stays.
-func ExportImages(ctx context.Context, out string, log io.Writer) ([]Export, error) {
-	stages, unlock, err := makeStages(ctx, log, isLanguageImage)
+// no images.json is there. What the directory holds beside these files stays.
+func ExportImages(ctx context.Context, out string, tests bool, log io.Writer) ([]Export, error) {
+	stages, unlock, err := makeStages(ctx, log, func(s *stage) bool { return isLanguageImage(s) || tests && s.name == testImagesStage })
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +61,29 @@ func exportImages(ctx context.Context, stages []*stage, out string) ([]Export, e
 	var exports []Export
 	manifest := langimages.Manifest{Version: 1, Images: map[string]langimages.Built{}}
 	for _, s := range slices.SortedFunc(slices.Values(stages), func(a, b *stage) int { return strings.Compare(a.name, b.name) }) {
-		name := strings.TrimPrefix(s.name, languageImagePrefix)
-		built, err := readBuilt(filepath.Join(s.dir, name+".json"))
+		said, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 		if err != nil {
 			return nil, err
 		}
-		from, to := filepath.Join(s.dir, name+".tar"), filepath.Join(out, name+".tar")
-		size, err := putFile(ctx, to, func(w io.Writer) error { return copyImage(ctx, w, from, built) })
-		if err != nil {
-			return nil, fmt.Errorf("image %s: %w", name, err)
+		if len(said) == 0 {
+			return nil, fmt.Errorf("the guest's cache is damaged, delete %s: it holds no description of an image", s.dir)
 		}
-		exports = append(exports, Export{to, size})
-		manifest.Images[name] = built
+		for _, description := range said {
+			name := strings.TrimSuffix(filepath.Base(description), ".json")
+			built, err := readBuilt(description)
+			if err != nil {
+				return nil, err
+			}
+			to := filepath.Join(out, name+".tar")
+			size, err := putFile(ctx, to, func(w io.Writer) error { return copyImage(ctx, w, filepath.Join(s.dir, name+".tar"), built) })
+			if err != nil {
+				return nil, fmt.Errorf("image %s: %w", name, err)
+			}
+			exports = append(exports, Export{to, size})
+			if isLanguageImage(s) {
+				manifest.Images[name] = built
+			}
+		}
 	}
 	text, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {

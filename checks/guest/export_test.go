@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,7 @@ func TestTheManifestIsWhatTheArchivesAreOnceLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := everyFile(t, out)
-	var names []string
+	var names []string // as they are told
 	for _, e := range exports {
 		names = append(names, filepath.Base(e.Path))
 		if int64(len(files[filepath.Base(e.Path)])) != e.Size || e.Size == 0 {
@@ -195,6 +196,23 @@ func TestOnlyTheLanguageImagesAreExported(t *testing.T) {
 	slices.Sort(names)
 	if want := []string{"image-clang", "image-cpython", "image-gcc", "image-pypy"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
+	}
+}
+
+func TestImagesOfTheSuitesAreExportedAndNoManifestSpeaksOfThem(t *testing.T) {
+	tests := imageResult(t, "test-busybox", imageConfig{})
+	tests.name = testImagesStage
+	out := t.TempDir()
+	if _, err := exportImages(t.Context(), []*stage{tests, imageResult(t, "gcc", languageConfig(debianImage{}))}, out); err != nil {
+		t.Fatal(err)
+	}
+	files := everyFile(t, out)
+	manifest, err := langimages.ParseManifest([]byte(files["images.json"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, there := files["test-busybox.tar"]; !there || len(manifest.Images) != 1 || manifest.Images["gcc"].Reference == "" {
+		t.Errorf("%v, and the manifest speaks of %v", slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(manifest.Images)))
 	}
 }
 

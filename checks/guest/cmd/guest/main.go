@@ -19,8 +19,9 @@ import (
 
 const usage = `usage:
   guest build                                   make the guest's disk, unless it is there
-  guest images [--out DIR]                      write the language images and their manifest into DIR, "images" unless
-                                                said otherwise, for any host: DIR/<name>.tar and DIR/images.json
+  guest images [--out DIR] [--tests]            write the language images and their manifest into DIR, "images" unless
+                                                said otherwise, for any host: DIR/<name>.tar and DIR/images.json;
+                                                --tests adds the images that the suites use
   guest up [--variant V] [--name N] [--fresh] [--boot] [--processors N]
                                                 start a guest, unless it is up; --fresh replaces one that is up,
                                                 --boot boots it instead of restoring a snapshot
@@ -94,13 +95,14 @@ func build(ctx context.Context, args []string) (int, error) {
 func images(ctx context.Context, args []string) (int, error) {
 	fs, _ := flags("images")
 	out := fs.String("out", "images", "")
+	tests := fs.Bool("tests", false, "")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
 	if fs.NArg() > 0 || *out == "" {
 		return 2, errors.New("images: it takes one directory, with --out, and nothing else")
 	}
-	exports, err := guest.ExportImages(ctx, *out, os.Stderr)
+	exports, err := guest.ExportImages(ctx, *out, *tests, os.Stderr)
 	if err != nil {
 		return 1, err
 	}
