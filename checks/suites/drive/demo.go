@@ -18,7 +18,7 @@ import (
 // demoPackages are the examples whose labelled solutions the demo judges.
 var demoPackages = []string{"sum", "squares"}
 
-// demo judges every labelled example solution: on this machine if it is fit, else in the guest. It returns the exit code
+// demo judges every labelled solution of demoPackages: on this machine if it is fit, else in the guest. It returns the exit code
 // of `evalhost verify`, or 1 when it did not come that far.
 func (d *drive) demo(ctx context.Context) int {
 	code := 1

@@ -397,3 +397,17 @@ func TestWrongUseIsStatusTwo(t *testing.T) {
 		}
 	}
 }
+
+func TestARunThatIsStoppedSaysWhatStoppedItAndFails(t *testing.T) {
+	d, out := faked(&fakeGuest{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	d.endedEarly(ctx)
+	if out.Len() > 0 || len(d.broken) > 0 {
+		t.Errorf("nothing stopped it, and it says %s %v", out, d.broken)
+	}
+	cancel(errors.New("terminated signal received"))
+	d.endedEarly(ctx)
+	if code := d.close(); code == 0 || !strings.Contains(out.String(), "ended before it was done: terminated signal received") {
+		t.Errorf("status %d and %s", code, out)
+	}
+}

@@ -8,7 +8,7 @@
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
 //	drive demo-server  a reference server and a Runner in the guest, three submissions
-//	drive demo     judges every labelled example solution and compares the verdicts with their labels
+//	drive demo     judges every labelled solution of the examples sum and squares and compares the verdicts with their labels
 //
 // It is started by the Makefile in the root of the tree.
 package main
@@ -96,14 +96,28 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "bench":
 		d.bench(ctx)
 	case "demo":
-		return d.demo(ctx)
+		code := d.demo(ctx)
+		d.endedEarly(ctx)
+		return code
 	case "demo-server":
-		return d.demoServer(ctx)
+		code := d.demoServer(ctx)
+		d.endedEarly(ctx)
+		return code
 	default:
 		fmt.Fprintf(os.Stderr, "drive: no command %q; there are lint, quick, test, suites, soak, mutants, bench, demo, demo-server\n", args[0])
 		return 2
 	}
+	d.endedEarly(ctx)
 	return d.close()
+}
+
+// endedEarly says why everything was ended before it was done, where it was: steps know of it as "context canceled" only.
+func (d *drive) endedEarly(ctx context.Context) {
+	if ctx.Err() != nil {
+		why := fmt.Sprintf("ended before it was done: %v", context.Cause(ctx))
+		fmt.Fprintln(d.out, "\nFAILED", why)
+		d.broken = append(d.broken, why)
+	}
 }
 
 // atMost bounds everything but a soak. It is far above the budget of an hour, and below what a machine that runs this by

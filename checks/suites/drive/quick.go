@@ -63,6 +63,7 @@ func (d *drive) unit(ctx context.Context, short bool) error {
 // nothing to add to what quick said.
 func (d *drive) evaluation(ctx context.Context) error {
 	if os.Getenv(nixTrees) == "" {
+		fmt.Fprintf(d.out, "NOT EVALUATED: %s is not set (checks/nix/doc.go), so nothing of the flake was evaluated\n", nixTrees)
 		return nil
 	}
 	return d.tests(ctx, "flake", "go", "test", "-json", "-timeout", "60m", "./checks/nix")
