@@ -6,9 +6,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,21 +105,64 @@ func page(t *testing.T) string {
 	return string(content)
 }
 
-func TestTheOperatorsPageExplainsEveryLineAtWarnAndError(t *testing.T) {
-	content := page(t)
-	for line, path := range severe(t) {
-		if !strings.Contains(content, "\n| "+line) {
-			t.Errorf("docs/operator.md does not explain %q of %s", line, path)
+// section is the part of a page below a heading, as far as the next heading of its level or a higher one.
+func section(t *testing.T, content, heading string) string {
+	t.Helper()
+	_, rest, found := strings.Cut("\n"+content, "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("there is no heading %q", heading)
+	}
+	level := strings.Count(strings.Fields(heading)[0], "#")
+	end := regexp.MustCompile(`(?m)^#{1,` + strconv.Itoa(level) + `} `).FindStringIndex(rest)
+	if end == nil {
+		return rest
+	}
+	return rest[:end[0]]
+}
+
+// firstCells are the first cells of every table's rows, without the rows that head a table.
+func firstCells(text string) []string {
+	var cells []string
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "| ") || i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|---") {
+			continue
+		}
+		cell, _, _ := strings.Cut(line[len("| "):], " |")
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// same fails for what only one of two has.
+func same(t *testing.T, what string, documented, real []string) {
+	t.Helper()
+	for _, r := range real {
+		if !slices.Contains(documented, r) {
+			t.Errorf("docs/operator.md does not explain the %s %q", what, r)
+		}
+	}
+	for i, d := range documented {
+		if !slices.Contains(real, d) {
+			t.Errorf("docs/operator.md explains the %s %q, and there is none", what, d)
+		}
+		if slices.Contains(documented[:i], d) {
+			t.Errorf("docs/operator.md explains the %s %q twice", what, d)
 		}
 	}
 }
 
-func TestTheOperatorsPageExplainsEveryExitStatus(t *testing.T) {
-	content := page(t)
+func TestTheOperatorsPageExplainsEveryLineAtWarnAndErrorAndNoOther(t *testing.T) {
+	same(t, "line", firstCells(section(t, page(t), "## Log lines at WARN and ERROR")), slices.Collect(maps.Keys(severe(t))))
+}
+
+// statuses are the values of the constants of a command that are called exit and something.
+func statuses(t *testing.T, directory string) []string {
+	t.Helper()
+	var values []string
 	name := regexp.MustCompile(`^exit[A-Z]`)
-	n := 0
 	sources(t, func(path string, file *ast.File) {
-		if filepath.Dir(path) != "../services/runner" {
+		if filepath.Dir(path) != directory {
 			return
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -125,19 +170,91 @@ func TestTheOperatorsPageExplainsEveryExitStatus(t *testing.T) {
 			if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 || !name.MatchString(spec.Names[0].Name) {
 				return true
 			}
-			value, ok := spec.Values[0].(*ast.BasicLit)
-			if !ok {
-				return true
-			}
-			n++
-			if !strings.Contains(content, "\n| "+value.Value+" | ") {
-				t.Errorf("docs/operator.md does not explain the status %s (%s)", value.Value, spec.Names[0].Name)
+			if value, ok := spec.Values[0].(*ast.BasicLit); ok {
+				values = append(values, value.Value)
 			}
 			return true
 		})
 	})
-	if _, err := os.Stat("../services/runner/main.go"); err == nil && n < 3 {
-		t.Errorf("only %d statuses of the daemon were found: the search is wrong", n)
+	if len(values) < 3 {
+		t.Fatalf("only the statuses %v of %s were found: the search is wrong", values, directory)
+	}
+	return values
+}
+
+func TestTheOperatorsPageExplainsEveryExitStatusAndNoOther(t *testing.T) {
+	content := page(t)
+	// What the Go runtime ends a process with that the watchdog sent SIGABRT to.
+	aborted := "134 or SIGABRT"
+	same(t, "status", firstCells(section(t, content, "### The Runner")), append(statuses(t, "../services/runner"), aborted))
+	local := statuses(t, "../services/evalhost")
+	local[slices.Index(local, "128")] = "128 and a signal's number"
+	same(t, "status of evalhost", firstCells(section(t, content, "### The local command")), local)
+}
+
+func TestWhatIsSaidBeforeThereIsALogIsSaidSo(t *testing.T) {
+	lines := firstCells(section(t, page(t), "## What is said before there is a log"))
+	source, err := os.ReadFile("../services/runner/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := regexp.MustCompile(`"(evalhost-runner: [a-z]+:) %s\\n"`).FindAllStringSubmatch(string(source), -1)
+	var real []string
+	for _, p := range printed {
+		real = append(real, "`"+p[1]+" …`")
+	}
+	if len(real) < 2 {
+		t.Fatalf("only %q were found: the search is wrong", real)
+	}
+	same(t, "line", lines, real)
+}
+
+func TestEveryTargetOfMakeIsThereAndInItsHelp(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	phony := regexp.MustCompile(`(?m)^\.PHONY: (.*)$`).FindStringSubmatch(string(makefile))
+	rules := regexp.MustCompile(`(?m)^([a-z-]+):`).FindAllStringSubmatch(string(makefile), -1)
+	if phony == nil || len(rules) < 5 {
+		t.Fatal("the Makefile is not read right")
+	}
+	targets := strings.Fields(phony[1])
+	for _, r := range rules {
+		if !slices.Contains(targets, r[1]) {
+			t.Errorf("make %s is not in .PHONY", r[1])
+		}
+	}
+	for _, target := range targets {
+		if !strings.Contains(string(makefile), "\n"+target+":\n") {
+			t.Errorf("there is no rule for make %s", target)
+		}
+		if target != "help" && !strings.Contains(string(makefile), `@echo "make `+target+" ") {
+			t.Errorf("make help does not speak of make %s", target)
+		}
+	}
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, "../README.md", "../examples/README.md", "../checks/guest/README.md")
+	spoken := 0
+	for _, name := range pages {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+(?: [a-z-]+)*)").FindAllStringSubmatch(string(content), -1) {
+			for _, target := range strings.Fields(m[1]) {
+				spoken++
+				if !slices.Contains(targets, target) {
+					t.Errorf("%s speaks of make %s, which is not there", name, target)
+				}
+			}
+		}
+	}
+	if spoken < 10 {
+		t.Errorf("the pages speak of make %d times only: the search is wrong", spoken)
 	}
 }
 
