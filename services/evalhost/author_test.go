@@ -88,8 +88,8 @@ var tree0 = func() string {
 	return path
 }()
 
-// play runs the commands of a session and compares what they print. "status N" first says how a command ends; then what is
-// shown must be a part of its output, and without it all of its output.
+// play runs the commands of a session and compares what they print. It ends with 0, or, with
+// "; echo status $?" behind it, with what the last line shows. A line "…" stands for any part of the output that is not shown.
 func play(t *testing.T, where, text string) {
 	t.Helper()
 	f := &fakeHost{t: t}
@@ -97,6 +97,21 @@ func play(t *testing.T, where, text string) {
 		command, shown, _ := strings.Cut(step, "\n")
 		if shown != "" && !strings.HasSuffix(shown, "\n") {
 			shown += "\n"
+		}
+		status := 0
+		if asked, ok := strings.CutSuffix(command, "; echo status $?"); ok {
+			command = asked
+			at := strings.LastIndex("\n"+shown, "\nstatus ")
+			if at < 0 {
+				t.Errorf("%s: %s: no status is shown", where, command)
+				continue
+			}
+			var err error
+			if status, err = strconv.Atoi(strings.TrimSpace(shown[at+len("status "):])); err != nil {
+				t.Errorf("%s: %s: %v", where, command, err)
+				continue
+			}
+			shown = shown[:at]
 		}
 		words := strings.Fields(command)
 		if words[0] == "mv" {
@@ -106,14 +121,8 @@ func play(t *testing.T, where, text string) {
 			continue
 		}
 		r := f.command(words[1:]...)
-		status, part := 0, false
-		if rest, ok := strings.CutPrefix(shown, "status "); ok {
-			number, rest, _ := strings.Cut(rest, "\n")
-			status, _ = strconv.Atoi(number)
-			shown, part = rest, true
-		}
 		said := r.out + r.errout
-		if words[0] != "evalhost" || r.status != status || part && !strings.Contains(said, shown) || !part && said != shown {
+		if words[0] != "evalhost" || r.status != status || !showsAs(said, shown) {
 			t.Errorf("%s: %s: status %d, and it said\n%s", where, command, r.status, said)
 		}
 	}
@@ -134,4 +143,20 @@ func TestTheAuthorsGuideNamesEveryLabelAndKind(t *testing.T) {
 			t.Errorf("the guide does not mention %s", word)
 		}
 	}
+}
+
+// showsAs tells whether an output is what is shown of it.
+func showsAs(said, shown string) bool {
+	parts := strings.Split(shown, "…\n")
+	for i, part := range parts {
+		at := strings.Index(said, part)
+		if at < 0 || i == 0 && at > 0 || i == len(parts)-1 && !strings.HasSuffix(said, part) {
+			return false
+		}
+		said = said[at+len(part):]
+		if i == len(parts)-1 {
+			return len(parts) > 1 || said == ""
+		}
+	}
+	return true
 }
