@@ -91,7 +91,7 @@ func (s *Sandbox) contain(ctx context.Context, image, cpuset string, describe fu
 	c := &contained{
 		box: s, name: containerName(run), home: home, ending: newEnding(), exited: make(chan struct{}),
 	}
-	if err := ThisMachine().checkHome(home.Processors(), cpuset, len(s.cfg.Lanes)); err != nil {
+	if err := (Processors{Siblings: threadsOfCore}).checkHome(home.Processors(), cpuset, len(s.cfg.Lanes)); err != nil {
 		return nil, errors.Join(err, home.Close(ctx))
 	}
 	began := time.Now()

@@ -26,17 +26,7 @@ type Processors struct {
 
 // ThisMachine reads the processors of this machine and process.
 func ThisMachine() Processors {
-	p := Processors{Siblings: func(cpu int) []int {
-		text, err := os.ReadFile("/sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")
-		if err != nil {
-			return nil
-		}
-		siblings, err := parseCPUList(string(text))
-		if err != nil {
-			return nil
-		}
-		return siblings
-	}}
+	p := Processors{Siblings: threadsOfCore}
 	if text, err := os.ReadFile("/sys/devices/system/cpu/online"); err == nil {
 		p.Online = strings.TrimSpace(string(text))
 	}
@@ -49,6 +39,19 @@ func ThisMachine() Processors {
 		}
 	}
 	return p
+}
+
+// threadsOfCore asks the kernel now: an operator may switch the second threads of all cores off and on while programs run.
+func threadsOfCore(cpu int) []int {
+	text, err := os.ReadFile("/sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")
+	if err != nil {
+		return nil
+	}
+	siblings, err := parseCPUList(string(text))
+	if err != nil {
+		return nil
+	}
+	return siblings
 }
 
 // PlanLanes divides the processors into n lanes of whole physical cores: those that both this process and the cgroup of
@@ -110,9 +113,34 @@ func tooManyLanes(lanes, cores int, list string) error {
 		lanes, cores, list, cores)
 }
 
-// usable are the processors that both this process and the cgroup of judged runs may use, as a list and one by one in its
-// order; an empty list when neither is known. A list is in its author's own words where it is one of the two.
+// usable are the processors that both this process and the cgroup of judged runs may use and that are there, as a list and one
+// by one in its order; an empty list when neither is known. A list is in its author's own words where it is one of the two and
+// all of it is there: a set may name processors that are switched off, and no container can be pinned to one (C64).
 func (p Processors) usable() (list string, cpus []int, err error) {
+	list, cpus, err = p.permitted()
+	online, onlineErr := parseCPUList(p.Online)
+	if err != nil || list == "" || onlineErr != nil {
+		return list, cpus, err
+	}
+	off := without(cpus, online)
+	switch {
+	case len(off) == 0 || len(without(online, cpus)) == 0:
+		return list, cpus, nil
+	case len(off) == len(cpus):
+		return "", nil, fmt.Errorf("sandbox: what is judged may use the processors %s, and of this machine %s are switched on "+
+			"(/sys/devices/system/cpu/online): none is left to judge on; correct the set (AllowedCPUs= of evalhost.slice or of the unit), "+
+			"or switch them on", list, p.Online)
+	}
+	cpus = without(cpus, off)
+	words := make([]string, len(cpus))
+	for i, cpu := range cpus {
+		words[i] = strconv.Itoa(cpu)
+	}
+	return strings.Join(words, ","), cpus, nil
+}
+
+// permitted are the processors that both may use, whether or not they are there.
+func (p Processors) permitted() (list string, cpus []int, err error) {
 	allowed, allowedErr := parseCPUList(p.Allowed)
 	runs, runsErr := parseCPUList(p.Runs)
 	switch {
@@ -133,7 +161,10 @@ func (p Processors) usable() (list string, cpus []int, err error) {
 	return formatCPUList(both), both, nil
 }
 
-// checkHome refuses a run whose home may not use what its lane promises: the kernel would run it elsewhere without a word, on
+// checkHome is asked for every container, and asks the kernel each time: the sets of evalhost.slice can be changed under a
+// running process (systemctl set-property), and nothing tells this process of it. What it costs is in docs/decisions/0050.
+//
+// It refuses a run whose home may not use what its lane promises: the kernel would run it elsewhere without a word, on
 // a core of another test. processors is the home's list, cpuset the lane's; either may be empty for unknown and for no pin.
 func (p Processors) checkHome(processors, cpuset string, lanes int) error {
 	if processors == "" {
@@ -145,6 +176,9 @@ func (p Processors) checkHome(processors, cpuset string, lanes int) error {
 	}
 	const cure = "the set of evalhost.slice was changed after this process had started: start it again"
 	if cpuset == "" {
+		if lanes == 1 {
+			return nil // there is a core, and nobody to share it with
+		}
 		if cores := len(p.cores(may)); lanes > cores {
 			return fmt.Errorf("sandbox: what is judged may use the processors %s, which are fewer cores (%d) than there are lanes (%d): "+
 				"two tests would measure each other, so nothing is judged; %s", processors, cores, lanes, cure)
@@ -233,8 +267,8 @@ func formatCPUList(cpus []int) string {
 	return strings.Join(words, ",")
 }
 
-// checkLanes refuses lanes that are no lists of processors or have one in common.
-func checkLanes(lanes []Lane) error {
+// checkLanes refuses lanes that are no lists of processors, or have a processor in common or two threads of one core.
+func (p Processors) checkLanes(lanes []Lane) error {
 	owner := map[int]int{}
 	for i, lane := range lanes {
 		if lane.Cpuset == "" || mutant.Off(mutant.SharedLanes) {
@@ -245,10 +279,12 @@ func checkLanes(lanes []Lane) error {
 			return fmt.Errorf("lane %d: %w", i, err)
 		}
 		for _, cpu := range cpus {
-			if other, taken := owner[cpu]; taken && other != i {
-				return fmt.Errorf("the lanes %d and %d share processor %d, and would measure each other", other, i, cpu)
+			for _, thread := range p.siblings(cpu) {
+				if other, taken := owner[thread]; taken && other != i {
+					return fmt.Errorf("the lanes %d and %d share the core of processor %d, and would measure each other", other, i, cpu)
+				}
+				owner[thread] = i
 			}
-			owner[cpu] = i
 		}
 	}
 	return nil

@@ -60,8 +60,9 @@ func TestHowLanesAreDealt(t *testing.T) {
 			if strings.Join(got, "/") != test.lanes || len(warnings) != test.warns {
 				t.Errorf("lanes %q with %q, want %q with %d warnings", got, warnings, test.lanes, test.warns)
 			}
-			if err == nil && checkLanes(lanes) != nil {
-				t.Errorf("its own lanes are refused: %v", checkLanes(lanes))
+			p := Processors{Siblings: test.siblings}
+			if err == nil && p.checkLanes(lanes) != nil {
+				t.Errorf("its own lanes are refused: %v", p.checkLanes(lanes))
 			}
 		})
 	}
@@ -150,14 +151,83 @@ func TestListsOfProcessors(t *testing.T) {
 }
 
 func TestLanesThatShareAProcessorAreRefused(t *testing.T) {
-	for lanes, ok := range map[string]bool{"0/1": true, "0-1/1-2": false, "/": true, "0/": true, "x/1": false, "0,0/1": true} {
+	for _, test := range []struct {
+		lanes    string
+		siblings func(int) []int
+		ok       bool
+	}{
+		{"0/1", nil, true},
+		{"0-1/1-2", nil, false},
+		{"/", nil, true},
+		{"0/", nil, true},
+		{"x/1", nil, false},
+		{"0,0/1", nil, true},
+		{"0/4", pairs(8), false}, // two threads of one core
+		{"0,4/1,5", pairs(8), true},
+		{"0,4/1,2/5", pairs(8), false},
+		{"0/1", pairs(8), true}, // whose other threads nobody here has
+	} {
 		var list []Lane
-		for set := range strings.SplitSeq(lanes, "/") {
+		for set := range strings.SplitSeq(test.lanes, "/") {
 			list = append(list, Lane{set})
 		}
-		if err := checkLanes(list); (err == nil) != ok {
-			t.Errorf("lanes %q: %v, want accepted %v", lanes, err, ok)
+		if err := (Processors{Siblings: test.siblings}).checkLanes(list); (err == nil) != test.ok {
+			t.Errorf("lanes %q: %v, want accepted %v", test.lanes, err, test.ok)
+		} else if err != nil && test.siblings != nil && !strings.Contains(err.Error(), "share the core") {
+			t.Errorf("lanes %q: %v does not say what they share", test.lanes, err)
 		}
+	}
+}
+
+// A set may name processors that are switched off or were taken away: a container pinned to one is refused by the daemon, with
+// words that read as if a disk were full.
+func TestC64AProcessorThatIsSwitchedOffIsInNoLane(t *testing.T) {
+	for name, test := range map[string]struct {
+		n                     int
+		allowed, runs, online string
+		lanes, refused        string
+	}{
+		"of this process's set":               {2, "6,2-5", "", "0-3", "2/3", ""},
+		"the order stays":                     {1, "7,3,2", "", "0-3", "3,2", ""},
+		"of the slice's set":                  {1, "0-7", "2-5", "0-3", "2,3", ""},
+		"of both":                             {1, "1-5", "2-7", "0-3", "2,3", ""},
+		"none is left":                        {1, "4-5", "", "0-3", "", "none is left"},
+		"none is left of what both may use":   {1, "0-5", "4-7", "0-3", "", "none is left"},
+		"no more lanes than are switched on":  {3, "2-5", "", "0-3", "", "3 lanes and 2 physical cores"},
+		"a set with the whole machine in it":  {1, "0-127", "", "0-3", "none", ""},
+		"what is switched on cannot be known": {1, "2-5", "", "", "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lanes, _, err := PlanLanes(test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online})
+			if test.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), test.refused) {
+					t.Errorf("lanes %v, refused with %v, want %q", lanes, err, test.refused)
+				}
+				return
+			}
+			var got []string
+			for _, l := range lanes {
+				got = append(got, cmp.Or(l.Cpuset, "none"))
+			}
+			if err != nil || strings.Join(got, "/") != test.lanes {
+				t.Errorf("lanes %q, %v; want %q", got, err, test.lanes)
+			}
+		})
+	}
+}
+
+// What is asked of the kernel before each container: one lane asks nothing of the cores, several that are not pinned ask for
+// every processor.
+func BenchmarkWhatAContainersHomeMayUse(b *testing.B) {
+	home := ThisMachine().Online
+	for name, lanes := range map[string]int{"one lane": 1, "two lanes": 2} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := (Processors{Siblings: threadsOfCore}).checkHome(home, "", lanes); err != nil && lanes == 1 {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

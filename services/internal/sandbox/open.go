@@ -95,6 +95,9 @@ func Open(ctx context.Context, eng *engine.Client, cfg Config) (*Sandbox, error)
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	if err := ThisMachine().checkLanes(cfg.Lanes); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("sandbox: this process is not root: the channels of a run must belong to uid 0, because the " +
 			"container's root has no capability to open another's; run as root")
@@ -330,7 +333,7 @@ func (c Config) check() error {
 	if len(c.Lanes) == 0 {
 		wrong("there is no lane to judge in")
 	}
-	if err := checkLanes(c.Lanes); err != nil {
+	if err := (Processors{}).checkLanes(c.Lanes); err != nil {
 		errs = append(errs, err)
 	}
 	if !(c.BuildWallFactor >= 0 && c.BuildWallFactor <= 1000) { // neither is true of what is not a number
