@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,6 +25,8 @@ type numbered struct {
 var (
 	inFunction = regexp.MustCompile(`[JMC]\d+`)
 	inSubtest  = regexp.MustCompile(`^(?:[JMC]\d+ )+`)
+
+	onlyNumbers = regexp.MustCompile(`^(?:[JMC]\d+ *)+$`)
 )
 
 // readNumbers finds the numbers in the names of tests: those that a function's name begins with, as in TestC43J5Something, and
@@ -63,7 +66,8 @@ func readNumbers(t *testing.T, root string) map[string][]numbered {
 				}
 			case *ast.BasicLit:
 				if n.Kind == token.STRING {
-					if text, err := strconv.Unquote(n.Value); err == nil {
+					// A list of numbers names no test: it is about tests that are elsewhere.
+					if text, err := strconv.Unquote(n.Value); err == nil && !onlyNumbers.MatchString(text) {
 						add(strings.Fields(inSubtest.FindString(text)), text)
 					}
 				}
@@ -129,6 +133,65 @@ func TestEveryNumberedCaseIsATestThatCarriesItsNumber(t *testing.T) {
 			for _, n := range tests {
 				t.Logf("%s  %s (%s)", name, n.name, n.file)
 			}
+		}
+	}
+}
+
+// The table of docs/decisions/0047 says which test shows which row of the specification; every test that it names is one.
+func TestEveryTestThatTheTableOfConformanceNamesExists(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "decisions", "0047-judging-conformance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root:
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				declared[f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		row, shown, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !ok || !strings.HasPrefix(line, "| ") || row == "row" {
+			continue
+		}
+		rows++
+		for _, name := range regexp.MustCompile("`((?:Test|Fuzz)[^`]*)`").FindAllStringSubmatch(shown, -1) {
+			if !declared[name[1]] {
+				t.Errorf("%s: there is no %s", row, name[1])
+			}
+		}
+	}
+	if rows < 25 {
+		t.Errorf("only %d rows were found", rows)
+	}
+}
+
+// A text of nothing but numbers is a list, as the one in the suite adversarial, and not the name of a test. It once stood for
+// 26 of them, so that none could go missing.
+func TestAListOfNumbersIsNoTest(t *testing.T) {
+	for text, list := range map[string]bool{"C01 C02 C04 ": true, "C56": true, "J5 another extension": false, "C56 %s: %q": false} {
+		if onlyNumbers.MatchString(text) != list {
+			t.Errorf("%q: a list is %t", text, !list)
 		}
 	}
 }
