@@ -75,12 +75,12 @@ func (m Marker) mark(ctx context.Context, p *problem.Problem, a Answers) (*Judge
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		tested[i] = Tested{Name: t.Name, Group: t.Group, Status: verdict.Error, Reason: verdict.WrongAnswer, Note: noteUnreadable}
-		if refused != "" {
-			continue
-		}
 		if tested[i], err = sheet.mark(p, t); err != nil {
 			return nil, failure(err, "marking test %s", t.Name)
+		}
+		// The package is looked at all the same: one that is broken yields no verdict, not even on what nobody can read.
+		if refused != "" {
+			tested[i] = Tested{Name: t.Name, Group: t.Group, Status: verdict.Error, Reason: verdict.WrongAnswer, Note: noteUnreadable}
 		}
 	}
 	scores, err := score.Compute(groupsOf(p), scored(tested))

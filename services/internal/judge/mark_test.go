@@ -162,7 +162,10 @@ func TestM4AnExpectedOutputThatVanishedIsAnInfrastructureFailure(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.Dir, "tests/2a.out")); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range []Answers{zipped(t, "a.zip", "1a.out", "A", "2a.out", "B"), zipped(t, "a.zip", "1a.out", "A", "2a.out", "")} {
+	for _, a := range []Answers{
+		zipped(t, "a.zip", "1a.out", "A", "2a.out", "B"), zipped(t, "a.zip", "1a.out", "A", "2a.out", ""),
+		zipped(t, "a.zip", "../1a.out", "A"), upload(t, "a.zip", "no archive"), upload(t, "answers.txt", "A"),
+	} {
 		j, err := Marker{Scratch: t.TempDir()}.Mark(t.Context(), p, a)
 		var f *Failure
 		if j != nil || !errors.As(err, &f) || !strings.Contains(err.Error(), "marking test 2a: the package has no expected output for this test") {

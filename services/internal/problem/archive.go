@@ -133,6 +133,7 @@ func openZip(src string, limits ArchiveLimits) (_ *source, err error) {
 		return nil, tooManyEntries(src, limits)
 	}
 	entries, names := make([]entry, 0, len(archive.File)), newInventory()
+	unclaimed := verdict.Bytes(info.Size())
 	for _, f := range archive.File {
 		e, err := zipEntry(f)
 		if err != nil {
@@ -140,6 +141,15 @@ func openZip(src string, limits ArchiveLimits) (_ *source, err error) {
 		}
 		if err := names.add(e.name, e.dir); err != nil {
 			return nil, refusedEntry(f.Name, err)
+		}
+		// A name makes up to 127 directories that are no entries. They cost a disk as much as entries do; one name may always.
+		if most := limits.Entries + maxNameBytes/2; len(names.dirs) > most {
+			return nil, &Error{Code: CodeRefused, Where: src, Msg: fmt.Sprintf("its names make more than %d directories", most)}
+		}
+		// The ratio is taken from what entries say of their compressed size. One that says too much, or two that share the
+		// same bytes, would hide how far the archive expands.
+		if unclaimed -= e.packed; unclaimed < 0 {
+			return nil, &Error{Code: CodeArchive, Where: src, Msg: "its entries claim more bytes than it has"}
 		}
 		entries = append(entries, e)
 	}

@@ -3,11 +3,14 @@ package problem_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,6 +124,67 @@ func TestWhatCanBeRefusedWithoutUnpackingIsRefusedBeforeATargetIsCreated(t *test
 		if problem.CodeOf(err) != problem.CodeRefused {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// A name of 255 bytes makes 127 directories, so 2,000 entries would make a quarter of a million of them: more than a gigabyte of
+// an ordinary disk, out of an archive of a few kilobytes.
+func TestNamesMakeNoMoreDirectoriesThanAnArchiveMayHaveEntries(t *testing.T) {
+	// The longest of names makes 127, and 10 more are as many as there may be entries.
+	long, more := zipped{name: strings.Repeat("d/", 127) + "x"}, strings.Repeat("e/", small.Entries)
+	if _, err := problem.Unpack(t.Context(), zipOf(t, long, zipped{name: more + "x"}), target(t), small); err != nil {
+		t.Error(err)
+	}
+	for name, entries := range map[string][]zipped{
+		"by a file":   {long, {name: more + "e/x"}},
+		"by two":      {long, {name: more + "x"}, {name: "f/x"}},
+		"by a folder": {long, {name: more + "e/"}},
+	} {
+		to := target(t)
+		_, err := problem.Unpack(t.Context(), zipOf(t, entries...), to, small)
+		if problem.CodeOf(err) != problem.CodeRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantGone(t, to)
+	}
+}
+
+// The ratio is taken from what an archive says of its entries' compressed size, and it could say anything.
+func TestC61EntriesThatClaimMoreBytesThanTheirArchiveHasAreRefused(t *testing.T) {
+	zeros := make([]byte, 64<<10)
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	must(t, err)
+	_, err = w.Write(zeros)
+	must(t, err)
+	must(t, w.Close())
+	limits := problem.ArchiveLimits{Entries: 10, Entry: verdict.MiB, Total: verdict.MiB, Ratio: 10}
+	for name, claims := range map[string][]uint64{
+		"a ratio beyond the limit": {0},
+		"a little more":            {uint64(len(zeros))},
+		"much more":                {1 << 40},
+		"all there is":             {math.MaxUint64},
+		"a sum that overflows":     {1 << 62, 1 << 62, 1 << 62},
+		"the same bytes twice":     {300, 300},
+	} {
+		var b bytes.Buffer
+		archive := zip.NewWriter(&b)
+		for i, claim := range claims {
+			entry, err := archive.CreateRaw(&zip.FileHeader{
+				Name: fmt.Sprint(i), Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(zeros), UncompressedSize64: uint64(len(zeros)),
+				CompressedSize64: uint64(packed.Len()) + claim,
+			})
+			must(t, err)
+			_, err = entry.Write(packed.Bytes())
+			must(t, err)
+		}
+		must(t, archive.Close())
+		to := target(t)
+		_, err := problem.Unpack(t.Context(), write(t, b.Bytes()), to, limits)
+		if code := problem.CodeOf(err); code != problem.CodeArchive && code != problem.CodeRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantGone(t, to)
 	}
 }
 

@@ -19,6 +19,9 @@ type extraction struct {
 	files         int
 	total, packed verdict.Bytes
 	buffer        []byte
+	// made holds the directories that were made. Asking the kernel for each of them again, for every entry below it, would take
+	// minutes for a thousand files in the deepest of folders.
+	made map[string]bool
 }
 
 func newExtraction(target string, limits ArchiveLimits) (*extraction, error) {
@@ -31,7 +34,7 @@ func newExtraction(target string, limits ArchiveLimits) (*extraction, error) {
 		_ = root.Close()
 		return nil, targetError(target, err)
 	}
-	return &extraction{root: root, limits: limits, buffer: make([]byte, 64*verdict.KiB)}, nil
+	return &extraction{root: root, limits: limits, buffer: make([]byte, 64*verdict.KiB), made: map[string]bool{}}, nil
 }
 
 // put writes one entry. Nothing of an entry that is refused stays.
@@ -97,19 +100,18 @@ func (x *extraction) copy(ctx context.Context, e entry, to io.Writer, from io.Re
 
 // mkdir makes a directory and those above it, each readable by everybody.
 func (x *extraction) mkdir(name string) error {
-	if name == "." {
+	if name == "." || x.made[name] {
 		return nil
 	}
 	if err := x.mkdir(path.Dir(name)); err != nil {
 		return err
 	}
+	// The target was empty, and the inventory has made sure that no file has this name.
 	err := x.root.Mkdir(name, 0o755)
-	if errors.Is(err, os.ErrExist) {
-		return nil // the inventory has made sure that it is a directory
-	}
 	if err == nil {
 		err = x.root.Chmod(name, 0o755)
 	}
+	x.made[name] = err == nil
 	return asTargetError(name, err)
 }
 
