@@ -7,6 +7,7 @@ let
     { lib, pkgs, ... }:
     {
       networking.firewall.enable = false;
+      environment.systemPackages = [ pkgs.curl ];
       networking.interfaces.eth1.ipv4.addresses = lib.mkForce [
         {
           inherit address;
@@ -63,11 +64,13 @@ in
         judge.fail("ping -c 1 -W 3 192.168.1.101")
         judge.fail("docker pull 192.168.1.101:8080/anything")
 
+    in_container = (
+        "docker run --rm --network host evalhost/lang-cpython:local python3 -c "
+        + "'import socket; socket.create_connection((\"192.168.1.101\", 8080), 5)'"
+    )
+
     with subtest("a container on the host's own network is no way out"):
-        judge.fail(
-            "docker run --rm --network host evalhost/lang-cpython:local python3 -c "
-            + "'import socket; socket.create_connection((\"192.168.1.101\", 8080), 5)'"
-        )
+        judge.fail(in_container)
 
     with subtest("nobody gets in"):
         judge.execute("python3 -m http.server 8000 >/dev/null 2>&1 &")
@@ -78,6 +81,7 @@ in
     with subtest("it was the rules that refused: without them everything answers"):
         judge.succeed("nft delete table inet evalhost")
         assert "reached" in judge.succeed(f"{get} http://192.168.1.101:8080/answer")
+        judge.succeed(in_container)
         server.succeed(f"{get} http://{address}:8000/ >&2")
         judge.succeed("systemctl restart nftables.service")
         judge.fail(f"{get} http://192.168.1.101:8080/answer")

@@ -31,7 +31,10 @@ let
         "-cpu max -m 4096 -netdev user,id=net,restrict=y -device virtio-net-pci,netdev=net"
         "-cdrom $(echo ${image}/iso/*.iso)"
       ]
-      ++ lib.optional (firmware == "uefi") "-bios ${pkgs.OVMF.fd}/FV/OVMF.fd"
+      ++ lib.optionals (firmware == "uefi") [
+        "-drive if=pflash,format=raw,unit=0,readonly=on,file=${pkgs.OVMF.firmware}"
+        "-drive if=pflash,format=raw,unit=1,readonly=on,file=${pkgs.OVMF.variables}"
+      ]
       ++ drives
     );
 in

@@ -1,5 +1,5 @@
 # A judging host as a node of a VM test: as deployed, but for a Server that is another node and for fewer languages.
-{ lib, ... }:
+{ config, lib, ... }:
 {
   services.evalhost = {
     enable = true;
@@ -20,6 +20,11 @@
   virtualisation = {
     # The root file system is in memory, as on every host of ours, and the store takes no writes.
     diskImage = null;
+    # The driver's own file systems replace the module's, and one in memory that nobody bounds is writable by everybody.
+    fileSystems."/".options = [
+      "mode=0755"
+      "size=${config.services.evalhost.scratch.memory}"
+    ];
     writableStore = false;
     emptyDiskImages = lib.mkDefault [ 16384 ];
     memorySize = lib.mkDefault 4096;
