@@ -141,10 +141,10 @@ func TestADemoWithoutARunnerSaysSo(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"demo", "/bin/false"}, 2, "usage"},
-		{[]string{"demo", "/bin/false", "../../examples/sum", "x.c"}, 1, "the Runner has ended (exit status 1)"},
+		{[]string{"demo", "false"}, 2, "usage"},
+		{[]string{"demo", "false", "../../examples/sum", "x.c"}, 1, "the Runner has ended (exit status 1)"},
 		{[]string{"demo", "/nothing", "../../examples/sum", "x.c"}, 1, "start the Runner"},
-		{[]string{"demo", "/bin/true", "/nothing", "x.c"}, 1, "pack /nothing"},
+		{[]string{"demo", "true", "/nothing", "x.c"}, 1, "pack /nothing"},
 	} {
 		var out, err bytes.Buffer
 		if status := run(t.Context(), c.args, &out, &err); status != c.status || !strings.Contains(err.String(), c.says) {
