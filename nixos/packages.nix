@@ -23,6 +23,8 @@ let
       ../services
       ../shim
       (fileset.maybeMissing ./host)
+      # The scripts that nixos/embed.go carries.
+      (fileset.fileFilter (file: file.hasExt "sh") ./.)
       (fileset.maybeMissing ../.env.example)
       (fileset.maybeMissing ../examples)
       (fileset.maybeMissing ../checks/suites)

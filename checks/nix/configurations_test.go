@@ -139,6 +139,7 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 	for unit, text := range hosts["example-bare-metal"].Units {
 		golden(t, "bare-metal/"+strings.ReplaceAll(unit, `\x2d`, "-"), text)
 	}
+	golden(t, "iso/evalhost-boot-config.service", hosts["iso"].Units["evalhost-boot-config.service"])
 	golden(t, "bare-metal/egress.nft", hosts["example-bare-metal"].Rules)
 	golden(t, "vm/egress.nft", hosts["example-vm"].Rules)
 	golden(t, "vm/egress", hosts["example-vm"].Names)
@@ -327,8 +328,8 @@ func TestEveryOutputEvaluates(t *testing.T) {
 	// The driver of a VM check refuses a script that is no Python, and that is known here already.
 	t.Run("scripts", func(t *testing.T) {
 		needs(t, "python3")
-		var scripts map[string]string
-		evaluate(t, dir, "checks.x86_64-linux", `checks: builtins.mapAttrs (_: check: check.driver.testScript)
+		var scripts map[string]vmScript
+		evaluate(t, dir, "checks.x86_64-linux", `checks: builtins.mapAttrs (_: check: { text = check.driver.testScript; machines = builtins.attrNames check.nodes; })
 		  (builtins.listToAttrs (builtins.filter ({ value, ... }: value ? driver)
 		    (builtins.map (name: { inherit name; value = checks.${name}; }) (builtins.attrNames checks))))`, &scripts)
 		if len(scripts) < 10 {
@@ -336,11 +337,12 @@ func TestEveryOutputEvaluates(t *testing.T) {
 		}
 		for name, script := range scripts {
 			parse := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())")
-			parse.Stdin = strings.NewReader(script)
+			parse.Stdin = strings.NewReader(script.Text)
 			if out, err := parse.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s\n%s", name, err, out, script)
+				t.Errorf("%s: %v\n%s\n%s", name, err, out, script.Text)
 			}
 		}
+		t.Run("types and names", func(t *testing.T) { asTheDriverChecks(t, scripts) })
 	})
 	var apps map[string]struct{ Type, Program string }
 	evaluate(t, dir, "apps.x86_64-linux", "builtins.mapAttrs (_: a: { inherit (a) type program; })", &apps)

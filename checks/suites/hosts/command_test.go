@@ -40,12 +40,14 @@ var (
 	// In this order: the journal is looked at before a test makes the daemon or the rules speak.
 	declared = []func(*testing.T){nothingOfOursComplains, theKernelIsAsTheFileSays, noProgramLoadsAModuleByAsking, thePlacesOfTheHostAreThere, everySettingOfTheDaemonDoesSomething}
 	egress   = []func(*testing.T){nothingLeavesButToTheServerAndNothingEnters, noUserOfTheHostGetsOutAndDockerNeither, theHostIsNoWayThrough}
+	// The scripts of the units that only NixOS has, under what those restrict.
+	confined = []func(*testing.T){theScratchIsFormattedByAUnitThatMayDoNothingElse, theRulesAreFilledInByAUnitThatMayDoNothingElse, imagesAreLoadedByAUnitThatMayDoNothingElse, aVolumeIsReadByAUnitThatMayDoNothingElse}
 	broken   = []func(*testing.T){aBrokenHostIsFoundUnfitWithTheCauseAndTheCure, aBrokenHostNeverGivesAVerdict}
 )
 
 // tests are what each kind of host is asked. A kind that is not here fails: nothing would be known of it.
 var tests = map[string][]func(*testing.T){
-	"systemd":    slices.Concat(judging, declared, egress),
+	"systemd":    slices.Concat(judging, declared, egress, confined),
 	"cgroupfs":   judging,
 	"legacy":     broken,
 	"hybrid":     broken,
