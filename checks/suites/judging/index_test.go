@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -134,55 +133,6 @@ func TestEveryNumberedCaseIsATestThatCarriesItsNumber(t *testing.T) {
 				t.Logf("%s  %s (%s)", name, n.name, n.file)
 			}
 		}
-	}
-}
-
-// The table of docs/decisions/0047 says which test shows which row of the specification; every test that it names is one.
-func TestEveryTestThatTheTableOfConformanceNamesExists(t *testing.T) {
-	root := filepath.Join("..", "..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "decisions", "0047-judging-conformance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := map[string]bool{}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root:
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-				declared[f.Name.Name] = true
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := 0
-	for line := range strings.Lines(string(text)) {
-		row, shown, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
-		if !ok || !strings.HasPrefix(line, "| ") || row == "row" {
-			continue
-		}
-		rows++
-		for _, name := range regexp.MustCompile("`((?:Test|Fuzz)[^`]*)`").FindAllStringSubmatch(shown, -1) {
-			if !declared[name[1]] {
-				t.Errorf("%s: there is no %s", row, name[1])
-			}
-		}
-	}
-	if rows < 25 {
-		t.Errorf("only %d rows were found", rows)
 	}
 }
 
