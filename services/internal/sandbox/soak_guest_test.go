@@ -64,9 +64,6 @@ func (g *guest) count() counts {
 	return c
 }
 
-// dying begins the names of the counts of removed cgroups that the kernel still holds.
-const dying = "nr_dying_descendants of "
-
 // since lists what differs from before, and what is dying.
 func (c counts) since(before counts) string {
 	words := []string{}
@@ -166,8 +163,8 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 		two(done / 2)
 	}
 	took := time.Since(began)
-	after := g.settled(before, dyingSlack(done))
-	grew := after.above(before, dyingSlack(done))
+	after := g.settled(before, done)
+	grew := after.above(before, done)
 	for name, trail := range trails {
 		if rises(trail) {
 			grew = append(grew, fmt.Sprintf("%s goes on growing: every %d runs there were %v", name, soakTrail, trail))
@@ -190,15 +187,11 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 	}
 }
 
-// above lists what is more than before: of what is dying more than slack, of everything else more at all.
-func (c counts) above(before counts, slack int) []string {
+// above lists what is more than before by more than so many runs allow.
+func (c counts) above(before counts, runs int) []string {
 	var grew []string
 	for name, now := range c {
-		allowed := before[name]
-		if strings.HasPrefix(name, dying) {
-			allowed += slack
-		}
-		if now > allowed {
+		if now > before[name]+allowance(name, runs) {
 			grew = append(grew, fmt.Sprintf("%s grew from %d to %d", name, before[name], now))
 		}
 	}
@@ -208,11 +201,11 @@ func (c counts) above(before counts, slack int) []string {
 
 // settled counts until nothing is above what it was before or, without a before, until nothing gets less any more. The
 // daemon, systemd and the kernel clean up after the last run, and the kernel frees a dead cgroup some seconds later.
-func (g *guest) settled(before counts, slack int) counts {
+func (g *guest) settled(before counts, runs int) counts {
 	g.t.Helper()
 	now, same := g.count(), 0
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end) && same < 4; {
-		if before != nil && len(now.above(before, slack)) == 0 {
+		if before != nil && len(now.above(before, runs)) == 0 {
 			break
 		}
 		time.Sleep(3 * time.Second)
