@@ -129,7 +129,15 @@ func disk(t *testing.T, name string, size int64) (device, file string) {
 	device = strings.TrimSpace(string(out))
 	t.Cleanup(func() {
 		run(t, "losetup", "--detach", device)
-		run(t, "modprobe", "--remove", "loop")
+		// The kernel lets go of a detached device a moment later.
+		var out []byte
+		var err error
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			if out, err = exec.Command("modprobe", "--remove", "loop").CombinedOutput(); err == nil {
+				return
+			}
+		}
+		t.Errorf("modprobe --remove loop: %v\n%s", err, out)
 	})
 	return device, file
 }

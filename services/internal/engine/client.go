@@ -29,6 +29,7 @@ const DefaultHost = "unix:///var/run/docker.sock"
 const (
 	lookTimeout   = 30 * time.Second  // version, info, inspect, list, kill
 	createTimeout = 60 * time.Second  // the root file system's snapshot
+	createGrace   = 20 * time.Second  // how long a container that nobody wants any more is waited for
 	startTimeout  = 60 * time.Second  // the runtime
 	removeTimeout = 120 * time.Second // layers of a build with many files
 )
@@ -41,8 +42,9 @@ type Options struct {
 
 // Client talks to one daemon. Safe for use by several goroutines.
 type Client struct {
-	api  *client.Client
-	host string
+	api         *client.Client
+	host        string
+	createGrace time.Duration
 }
 
 // Connect reaches the daemon and agrees on a version of its interface. Only unix sockets are accepted: containers mount
@@ -62,7 +64,7 @@ func Connect(ctx context.Context, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: the Docker client refuses the address %s: %w", host, err)
 	}
-	c := &Client{api: api, host: host}
+	c := &Client{api: api, host: host, createGrace: createGrace}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	if _, err := c.api.Ping(ctx); err != nil {

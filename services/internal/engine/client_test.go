@@ -175,6 +175,57 @@ func TestAContainerIsCreatedUnderItsNameAndAsDescribed(t *testing.T) {
 	}
 }
 
+func TestAContainerThatIsBeingCreatedWhenItsCallerGivesUpIsWaitedForAndNotForEver(t *testing.T) {
+	asked, answer := make(chan struct{}, 2), make(chan struct{})
+	c, _ := connected(t, map[string]http.HandlerFunc{
+		"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			select {
+			case <-answer:
+				gives(201, map[string]any{"Id": "0123"})(w, r)
+			case <-r.Context().Done(): // a daemon goes on all the same; this one only need not outlive the test
+			}
+		},
+	})
+	create := func() (cancel context.CancelFunc, created chan string, failed chan error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		created, failed = make(chan string, 1), make(chan error, 1)
+		go func() {
+			id, err := c.Create(ctx, plain())
+			created <- id
+			failed <- err
+		}()
+		return cancel, created, failed
+	}
+
+	cancel, created, failed := create()
+	<-asked
+	cancel()
+	select {
+	case id := <-created:
+		t.Fatalf("it did not wait for the daemon: %q, %v", id, <-failed)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(answer)
+	if id, err := <-created, <-failed; id != "0123" || err != nil {
+		t.Errorf("the daemon made it, and Create = %q, %v", id, err)
+	}
+
+	answer, c.createGrace = make(chan struct{}), time.Millisecond
+	cancel, created, failed = create()
+	<-asked
+	cancel()
+	if id, err := <-created, <-failed; id != "" || err == nil {
+		t.Errorf("a daemon that does not answer: Create = %q, %v", id, err)
+	}
+
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Create(given, plain()); err == nil || len(asked) > 0 {
+		t.Errorf("given up before it began: %v, and the daemon was asked", err)
+	}
+}
+
 func TestADaemonThatRefusesAMountIsExplained(t *testing.T) {
 	c, _ := connected(t, map[string]http.HandlerFunc{
 		"POST /containers/create": says(400, `invalid mount config for type "bind": bind source path does not exist: /scratch/x`),

@@ -13,15 +13,32 @@ import (
 	"github.com/evalhost/evalhost/services/internal/mutant"
 )
 
-// Create makes a container and does not start it. It returns the daemon's id.
+// Create makes a container and does not start it. It returns the daemon's id. A caller that gives up while the daemon is at it
+// waits for it all the same, for up to createGrace, and may get an id: a daemon that is left alone goes on, and its container would
+// come to be after whoever could remove it had looked.
 func (c *Client) Create(ctx context.Context, s Spec) (string, error) {
 	cfg, host, err := s.configs()
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	if err := ctx.Err(); err != nil {
+		return "", c.fail("creating the container", s.Name, err)
+	}
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
-	got, err := c.api.ContainerCreate(ctx, cfg, host, nil, nil, s.Name)
+	stopped := make(chan struct{})
+	notice := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		select {
+		case <-time.After(c.createGrace):
+			cancel()
+		case <-work.Done():
+		}
+	})
+	got, err := c.api.ContainerCreate(work, cfg, host, nil, nil, s.Name)
+	if cancel(); !notice() {
+		<-stopped
+	}
 	if err != nil {
 		return "", c.fail("creating the container", s.Name, err)
 	}
