@@ -93,20 +93,7 @@ func TestLanesAreDealtFromWhatTheSliceAndThisProcessMayUse(t *testing.T) {
 		"the slice names what the machine lost since": {1, "0-3", "0-7", "0-3", nil, "none", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lanes, _, err := PlanLanes(test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online, Siblings: test.siblings})
-			if test.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), test.refused) {
-					t.Errorf("lanes %v, refused with %v, want %q", lanes, err, test.refused)
-				}
-				return
-			}
-			var got []string
-			for _, l := range lanes {
-				got = append(got, cmp.Or(l.Cpuset, "none"))
-			}
-			if err != nil || strings.Join(got, "/") != test.lanes {
-				t.Errorf("lanes %q, %v; want %q", got, err, test.lanes)
-			}
+			dealt(t, test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online, Siblings: test.siblings}, test.lanes, test.refused)
 		})
 	}
 }
@@ -198,21 +185,27 @@ func TestC64AProcessorThatIsSwitchedOffIsInNoLane(t *testing.T) {
 		"what is switched on cannot be known": {1, "2-5", "", "", "none", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lanes, _, err := PlanLanes(test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online})
-			if test.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), test.refused) {
-					t.Errorf("lanes %v, refused with %v, want %q", lanes, err, test.refused)
-				}
-				return
-			}
-			var got []string
-			for _, l := range lanes {
-				got = append(got, cmp.Or(l.Cpuset, "none"))
-			}
-			if err != nil || strings.Join(got, "/") != test.lanes {
-				t.Errorf("lanes %q, %v; want %q", got, err, test.lanes)
-			}
+			dealt(t, test.n, Processors{Allowed: test.allowed, Runs: test.runs, Online: test.online}, test.lanes, test.refused)
 		})
+	}
+}
+
+// dealt wants these lanes, cpusets with "/" between them and "none" for no pin, or a refusal with these words.
+func dealt(t *testing.T, n int, p Processors, want, refused string) {
+	t.Helper()
+	lanes, _, err := PlanLanes(n, p)
+	if refused != "" {
+		if err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("lanes %v, refused with %v, want %q", lanes, err, refused)
+		}
+		return
+	}
+	var got []string
+	for _, l := range lanes {
+		got = append(got, cmp.Or(l.Cpuset, "none"))
+	}
+	if err != nil || strings.Join(got, "/") != want {
+		t.Errorf("lanes %q, %v; want %q", got, err, want)
 	}
 }
 
