@@ -81,7 +81,7 @@ func TestVerifyJudgesEveryLabelledSolutionAndSuggestsLimits(t *testing.T) {
 	golden(t, "verify.json", steady(r.out, dir))
 }
 
-// Issue C, must hold 6: on a copy with one label changed, verify exits with 1 and names it.
+// On a copy with one label changed, verify exits with 1 and names it.
 func TestVerifyNamesTheSolutionWhoseLabelIsWrong(t *testing.T) {
 	for _, label := range []string{"wrong_answer", "partial", "time_limit_exceeded", "compile_error", "policy_violation"} {
 		changed := tree(t, adder, map[string]string{"solutions/accepted/sum.c": "", "solutions/" + label + "/moved.c": adder["solutions/accepted/sum.c"]})

@@ -43,51 +43,51 @@ var gccSnippets = []snippet{
 	{"include /etc/shadow", including, "C52", `#include "/etc/shadow"` + ending, "c", "fails", "/etc/shadow"},
 	{"include by a digraph", including, "C52", `%:include "/etc/passwd"` + ending, "c", "fails", "error"},
 	{"include over spliced lines", including, "C52", "#inc\\\nlude \"/etc/eval\\\nhost-planted\"" + ending, "c", "fails", "No such file"},
-	{"include the host's key", including, "issue B 7", `#include "/var/lib/evalhost-planted/runner.key"` + ending, "c", "fails", "No such file"},
+	{"include the host's key", including, "own", `#include "/var/lib/evalhost-planted/runner.key"` + ending, "c", "fails", "No such file"},
 	{"include the expected output", including, "C52", `#include "/in/1a.out"` + ending, "c", "fails", "No such file"},
-	{"include the environment of process 1", including, "issue B 7", `#include "/proc/1/environ"` + ending, "c", "fails|builds", ""},
-	{"include the memory of process 1", including, "issue B 7", `#include "/proc/1/mem"` + ending, "c", "fails|builds", ""},
-	{"include the compiler's own channel", including, "issue B 7", `#include "/aj-out/stdout"` + ending, "c", "fails", "Permission denied"},
-	{"show a line of another file in an error", including, "issue B 7", "#line 1 \"/etc/evalhost-planted\"\nint x = y;" + ending, "c", "fails", "undeclared"},
-	{"embed a file of the host", including, "issue B 7", `__asm__(".incbin \"/etc/evalhost-planted\"");` + ending, "c", "fails", "evalhost-planted"},
-	{"embed the environment", including, "issue B 7", `__asm__(".incbin \"/proc/self/environ\"");` + ending, "c", "builds|fails", ""},
-	{"assemble a file of the system", including, "issue B 7", `__asm__(".include \"/etc/passwd\"");` + ending, "c", "fails|builds", ""},
-	{"a file that includes itself", endless, "issue B 7", "#include __FILE__" + ending, "c", "fails", "In file included from"},
-	{"a plugin by pragma", plugins, "issue B 7", "#pragma GCC optimize (\"-fplugin=/src/main.c\")" + ending, "c", "fails|builds", "optimize"},
-	{"a plugin by attribute", plugins, "issue B 7", "__attribute__((optimize(\"-fplugin=/src/main.c\"))) int f(void) { return 0; }" + ending, "c", "fails|builds", "optimize"},
-	{"specs by pragma", plugins, "issue B 7", "#pragma GCC optimize (\"-specs=/src/main.c\")" + ending, "c", "fails|builds", "optimize"},
-	{"an absolute output by pragma", outputPaths, "issue B 7", "#pragma GCC optimize (\"-o /tmp/../etc/oops\")" + ending, "c", "fails|builds", "optimize"},
-	{"an absolute dump by attribute", outputPaths, "issue B 7", "__attribute__((optimize(\"-fdump-tree-all=/src/oops\"))) int f(void) { return 0; }" + ending, "c", "fails|builds", ""},
-	{"an assembler's file with an absolute name", outputPaths, "issue B 7", `__asm__(".file \"/etc/oops\"\n.dwo \"/etc/oops\"");` + ending, "c", "fails|builds", ""},
-	{"options of a link-time optimiser", linking, "issue B 7", `__asm__(".section .gnu.lto_.opts,\"e\",@progbits\n.ascii \"'-fplugin=/src/main.c' '-o' '/etc/oops'\"\n.byte 0\n` +
+	{"include the environment of process 1", including, "own", `#include "/proc/1/environ"` + ending, "c", "fails|builds", ""},
+	{"include the memory of process 1", including, "own", `#include "/proc/1/mem"` + ending, "c", "fails|builds", ""},
+	{"include the compiler's own channel", including, "own", `#include "/aj-out/stdout"` + ending, "c", "fails", "Permission denied"},
+	{"show a line of another file in an error", including, "own", "#line 1 \"/etc/evalhost-planted\"\nint x = y;" + ending, "c", "fails", "undeclared"},
+	{"embed a file of the host", including, "own", `__asm__(".incbin \"/etc/evalhost-planted\"");` + ending, "c", "fails", "evalhost-planted"},
+	{"embed the environment", including, "own", `__asm__(".incbin \"/proc/self/environ\"");` + ending, "c", "builds|fails", ""},
+	{"assemble a file of the system", including, "own", `__asm__(".include \"/etc/passwd\"");` + ending, "c", "fails|builds", ""},
+	{"a file that includes itself", endless, "own", "#include __FILE__" + ending, "c", "fails", "In file included from"},
+	{"a plugin by pragma", plugins, "own", "#pragma GCC optimize (\"-fplugin=/src/main.c\")" + ending, "c", "fails|builds", "optimize"},
+	{"a plugin by attribute", plugins, "own", "__attribute__((optimize(\"-fplugin=/src/main.c\"))) int f(void) { return 0; }" + ending, "c", "fails|builds", "optimize"},
+	{"specs by pragma", plugins, "own", "#pragma GCC optimize (\"-specs=/src/main.c\")" + ending, "c", "fails|builds", "optimize"},
+	{"an absolute output by pragma", outputPaths, "own", "#pragma GCC optimize (\"-o /tmp/../etc/oops\")" + ending, "c", "fails|builds", "optimize"},
+	{"an absolute dump by attribute", outputPaths, "own", "__attribute__((optimize(\"-fdump-tree-all=/src/oops\"))) int f(void) { return 0; }" + ending, "c", "fails|builds", ""},
+	{"an assembler's file with an absolute name", outputPaths, "own", `__asm__(".file \"/etc/oops\"\n.dwo \"/etc/oops\"");` + ending, "c", "fails|builds", ""},
+	{"options of a link-time optimiser", linking, "own", `__asm__(".section .gnu.lto_.opts,\"e\",@progbits\n.ascii \"'-fplugin=/src/main.c' '-o' '/etc/oops'\"\n.byte 0\n` +
 		`.section .gnu.lto_.symtab.0,\"e\",@progbits\n.byte 0\n.text");` + ending, "c", "fails|builds", ""},
-	{"a library named by a pragma", linking, "issue B 7", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "builds", ""},
-	{"an entry of the dynamic linker", linking, "issue B 7", `__asm__(".section .interp,\"a\"\n.asciz \"/proc/self/mem\"\n.text");` + ending, "c", "fails|builds", ""},
+	{"a library named by a pragma", linking, "own", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "builds", ""},
+	{"an entry of the dynamic linker", linking, "own", `__asm__(".section .interp,\"a\"\n.asciz \"/proc/self/mem\"\n.text");` + ending, "c", "fails|builds", ""},
 	{"an array of a quarter of a gigabyte", gigantic, "C47", "char a[1 << 28] = {1};" + ending, "c", "fails", ""},
-	{"an array of a terabyte", gigantic, "issue B 7", "char a[1L << 40];\nint main(void) { a[1L << 39] = 1; return 0; }", "c", "fails", ""},
-	{"an array larger than memory", gigantic, "issue B 7", "char a[1L << 62];" + ending, "c", "fails", ""},
-	{"an assembler's fill of two gigabytes", gigantic, "issue B 7", `__asm__(".data\n.fill 2000000000, 1, 65\n.text");` + ending, "c", "fails", ""},
-	{"an assembler's alignment of a gigabyte", gigantic, "issue B 7", `__asm__(".data\n.balign 1073741824, 66\n.byte 1\n.balign 1073741824, 67\n.text");` + ending, "c", "fails", ""},
-	{"brackets in brackets", diagnostics, "issue B 7", "int x = " + nested("(", 50000) + "1" + nested(")", 50000) + ";" + ending, "c", "fails|builds", ""},
+	{"an array of a terabyte", gigantic, "own", "char a[1L << 40];\nint main(void) { a[1L << 39] = 1; return 0; }", "c", "fails", ""},
+	{"an array larger than memory", gigantic, "own", "char a[1L << 62];" + ending, "c", "fails", ""},
+	{"an assembler's fill of two gigabytes", gigantic, "own", `__asm__(".data\n.fill 2000000000, 1, 65\n.text");` + ending, "c", "fails", ""},
+	{"an assembler's alignment of a gigabyte", gigantic, "own", `__asm__(".data\n.balign 1073741824, 66\n.byte 1\n.balign 1073741824, 67\n.text");` + ending, "c", "fails", ""},
+	{"brackets in brackets", diagnostics, "own", "int x = " + nested("(", 50000) + "1" + nested(")", 50000) + ";" + ending, "c", "fails|builds", ""},
 	{"text that is no text", diagnostics, "C41", "\xff\xfe\x00int main( { \x80\xc3\x28 é" + ending, "c", "fails", "error"},
 	{"a byte order mark", ordinary, "C44", "\xef\xbb\xbfint main(void) { return 0; }\n", "c", "builds", ""},
 	{"templates without end", templates, "C50", "template<int N> struct F { static const int v = F<N + 1>::v; };\nint x = F<0>::v;" + ending, "c++", "fails", "depth"},
 	{"a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constexpr"},
 	{"constexpr recursion without end", templates, "C50", "constexpr int f(int n) { return f(n + 1) + 1; }\nconstexpr int x = f(0);" + ending, "c++", "fails", "expansion of"},
 	{"a static assertion with a long message", diagnostics, "C49", "static_assert(false, \"" + nested("x", 100000) + "\");" + ending, "c++", "fails", "xxxx"},
-	{"a correct program", ordinary, "issue B 7", "int main(void) { return 0; }\n", "c", "builds", ""},
+	{"a correct program", ordinary, "own", "int main(void) { return 0; }\n", "c", "builds", ""},
 }
 
 // clangSnippets go to clang, which has doors of its own.
 var clangSnippets = []snippet{
-	{"clang: embed a file of the host", including, "issue B 7", "const unsigned char c[] = {\n#embed \"/etc/evalhost-planted\"\n};" + ending, "c", "fails", "not found"},
-	{"clang: embed the source's own directory", including, "issue B 7", "const unsigned char c[] = {\n#embed \"/src\"\n};" + ending, "c", "fails", ""},
-	{"clang: embed zeros without end", gigantic, "issue B 7", "const unsigned char c[] = {\n#embed \"/dev/zero\" limit(100)\n};" + ending, "c", "fails|builds", ""},
-	{"clang: a library named by a pragma", linking, "issue B 7", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "fails|builds", ""},
-	{"clang: a crash by pragma", diagnostics, "issue B 7", "#pragma clang __debug crash" + ending, "c", "fails", ""},
-	{"clang: a fatal error of its back end, by pragma", diagnostics, "issue B 7", "#pragma clang __debug llvm_fatal_error" + ending, "c", "fails", ""},
+	{"clang: embed a file of the host", including, "own", "const unsigned char c[] = {\n#embed \"/etc/evalhost-planted\"\n};" + ending, "c", "fails", "not found"},
+	{"clang: embed the source's own directory", including, "own", "const unsigned char c[] = {\n#embed \"/src\"\n};" + ending, "c", "fails", ""},
+	{"clang: embed zeros without end", gigantic, "own", "const unsigned char c[] = {\n#embed \"/dev/zero\" limit(100)\n};" + ending, "c", "fails|builds", ""},
+	{"clang: a library named by a pragma", linking, "own", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "fails|builds", ""},
+	{"clang: a crash by pragma", diagnostics, "own", "#pragma clang __debug crash" + ending, "c", "fails", ""},
+	{"clang: a fatal error of its back end, by pragma", diagnostics, "own", "#pragma clang __debug llvm_fatal_error" + ending, "c", "fails", ""},
 	{"clang: a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constant expression"},
-	{"clang: a correct program", ordinary, "issue B 7", "int main(void) { return 0; }\n", "c", "builds", ""},
+	{"clang: a correct program", ordinary, "own", "int main(void) { return 0; }\n", "c", "builds", ""},
 }
 
 // compilerBuilds do not end by themselves, or are stopped: each has a container of its own.
@@ -102,16 +102,16 @@ var compilerBuilds = []build{
 		want: builtExpected{stop: "memory|no progress"},
 	},
 	{
-		name: "includes that double", kind: endless, from: "issue B 7", toolchain: "c11-gcc",
+		name: "includes that double", kind: endless, from: "own", toolchain: "c11-gcc",
 		source: "#if __INCLUDE_LEVEL__ < 190\n#include __FILE__\n#include __FILE__\n#endif\n", impatient: true,
 		want: builtExpected{stop: "no progress|memory"},
 	},
 	{
-		name: "a device that never ends", kind: endless, from: "issue B 7", toolchain: "c11-gcc",
+		name: "a device that never ends", kind: endless, from: "own", toolchain: "c11-gcc",
 		source: "#include \"/dev/zero\"" + ending, impatient: true, want: builtExpected{stop: "memory|no progress|on its own", fails: true},
 	},
 	{
-		name: "an assembler that repeats", kind: gigantic, from: "issue B 7", toolchain: "c11-gcc",
+		name: "an assembler that repeats", kind: gigantic, from: "own", toolchain: "c11-gcc",
 		source: `__asm__(".rept 15000000\n.quad 1\n.quad 2\n.quad 3\n.endr");` + ending, impatient: true,
 		want: builtExpected{stop: "memory|no progress"},
 	},
@@ -122,7 +122,7 @@ var compilerBuilds = []build{
 		want: builtExpected{stop: "memory|no progress|output|on its own", fails: true},
 	},
 	{
-		name: "a compiler whose stack overflows, by pragma", kind: diagnostics, from: "issue B 7", toolchain: "c11-clang",
+		name: "a compiler whose stack overflows, by pragma", kind: diagnostics, from: "own", toolchain: "c11-clang",
 		source: "#pragma clang __debug overflow_stack" + ending, impatient: true, want: builtExpected{stop: "no progress|memory|on its own", fails: true},
 	},
 	{
@@ -150,13 +150,13 @@ var hijackedBuilds = []build{
 		command: "dd if=/dev/zero of=/out/program bs=1M count=70", want: builtExpected{stop: "on its own", fails: true},
 	},
 	{
-		name: "a search for secrets", kind: hijacked, from: "issue B 7",
+		name: "a search for secrets", kind: hijacked, from: "own",
 		command: "word=EVALHOST-; for f in /etc/* /src/* /proc/*/environ /proc/*/cmdline /var/lib/*/* /root/* /in/* /answers/* /run/*; do " +
 			"grep -s ${word}SECRET $f; done; env; cat /etc/shadow /proc/1/environ /proc/kcore 2>/dev/null | head -c 4000; cp /src/main.c /out/program",
 		want: builtExpected{stop: "on its own", artefact: true, silent: []string{"AJ_"}},
 	},
 	{
-		name: "networks, mounts, devices and privileges", kind: hijacked, from: "issue B 7",
+		name: "networks, mounts, devices and privileges", kind: hijacked, from: "own",
 		command: "try() { \"$@\" >/dev/null 2>&1 && echo \"ALLOWED $*\"; }; try wget -T 3 -O - http://127.0.0.1:47113/; try ip link add x type dummy; " +
 			"try mount -t tmpfs none /tmp; try mount -o remount,exec /tmp; try mknod /tmp/d b 254 0; try su -c true; try chown 0 /src/main.c; try touch /src/x; " +
 			"try touch /etc/x; try touch /aj-out/x; try rm /aj-out/stdout; try ls /var/run/docker.sock; try sh -c 'cp /bin/busybox /tmp/x && /tmp/x true'; " +
@@ -187,14 +187,14 @@ var hijackedBuilds = []build{
 		want:    builtExpected{stop: "on its own", artefact: true},
 	},
 	{
-		name: "many inodes", kind: deep, from: "issue B 7",
+		name: "many inodes", kind: deep, from: "own",
 		command: "seq 1 5000 | (cd /out && xargs touch); cp /src/main.c /out/program", want: builtExpected{stop: "on its own", artefact: true},
 	},
 	{
 		name: "output without end", kind: flood2, from: "sandbox 8.1 #17", command: "yes >&2", want: builtExpected{stop: "output", capped: true},
 	},
 	{
-		name: "every process killed", kind: signals, from: "issue B 7", command: "kill -9 -1; kill -9 1; cp /src/main.c /out/program",
+		name: "every process killed", kind: signals, from: "own", command: "kill -9 -1; kill -9 1; cp /src/main.c /out/program",
 		want: builtExpected{stop: "on its own", artefact: true},
 	},
 }

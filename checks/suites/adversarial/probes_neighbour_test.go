@@ -9,8 +9,8 @@ var neighbourProbes = []probe{
 	{name: "find a file in shared memory", kind: posix, from: "C55", want: "ENOENT"},
 	{name: "find an abstract socket", kind: abstract, from: "C55", want: "ECONNREFUSED"},
 	{name: "find a socket in shared memory", kind: posix, from: "C55", want: "ENOENT"},
-	{name: "find a port of the loopback", kind: network, from: "issue B 7", want: "ECONNREFUSED"},
+	{name: "find a port of the loopback", kind: network, from: "own", want: "ECONNREFUSED"},
 	{name: "find a lock on the program", kind: locks, from: "sandbox 9.1 #40", want: "ENODATA"},
 	{name: "find a lock on the input", kind: locks, from: "sandbox 9.1 #40", want: "ENODATA"},
-	{name: "find a process", kind: probing, from: "issue B 7", want: "ESRCH"},
+	{name: "find a process", kind: probing, from: "own", want: "ESRCH"},
 }

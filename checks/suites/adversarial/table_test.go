@@ -74,7 +74,7 @@ const (
 type probe struct {
 	name string // as the attacking program prints it
 	kind kind
-	from string // where the attack comes from
+	from string // where the attack comes from: a case of the field, a section, or "own"
 	// want is what must come of it: the names of the errors that may be seen, or "ok" for what a submission may do.
 	want string
 	// control is what comes of it outside of a sandbox, as root; "ok" when empty. It differs from want.

@@ -225,7 +225,7 @@ func inspect(t *testing.T, name string) (s seen) {
 	return s
 }
 
-// everySettingOfTheDaemonDoesSomething is asked of what the daemon does and not of its file (issue E, must hold 3).
+// everySettingOfTheDaemonDoesSomething is asked of what the daemon does and not of its file.
 func everySettingOfTheDaemonDoesSomething(t *testing.T) {
 	text, err := os.ReadFile(daemonFile)
 	if err != nil {

@@ -85,7 +85,7 @@ func (o *outside) all() []string {
 	return all
 }
 
-// The rules are the file of nixos/host that every host loads (issue E 6), and what they let through is asked with packets, in
+// The rules are the file of nixos/host that every host loads, and what they let through is asked with packets, in
 // both directions, from both sides, with and without them.
 func nothingLeavesButToTheServerAndNothingEnters(t *testing.T) {
 	if !inGuest() {

@@ -14,7 +14,7 @@ import (
 )
 
 // A lease that is lost ends the judging at the next renewal: the machine is free for work that somebody wants, and what comes
-// of the judging is not even sent (issue D, 3).
+// of the judging is not even sent.
 func TestALostLeaseStopsTheJudging(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
 		ended := make(chan time.Time, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/evalhost/evalhost/services/internal/runner"
 )
 
-// The tests in this file are SIGTERM at every stage of a job (must hold 2): no wait that does not hear it, nothing held
+// The tests in this file are SIGTERM at every stage of a job: no wait that does not hear it, nothing held
 // that is not given back.
 
 func TestScenario_a_stop_during_an_idle_hold(t *testing.T) {
