@@ -43,11 +43,12 @@ let
     lanes-2 = import ./lanes.nix { lanes = 2; };
     scratch = import ./scratch.nix { onDisk = true; };
     scratch-memory = import ./scratch.nix { onDisk = false; };
-    iso-bios = import ./iso.nix { firmware = "bios"; };
-    iso-uefi = import ./iso.nix { firmware = "uefi"; };
   }
   // suites
   // lib.optionalAttrs (programs ? runner && programs ? refserver) {
+    iso-bios = import ./iso.nix { firmware = "bios"; };
+    iso-uefi = import ./iso.nix { firmware = "uefi"; };
+    host-image = ./host-image.nix;
     end-to-end = import ./end-to-end.nix { lanes = 1; };
     end-to-end-lanes-2 = import ./end-to-end.nix { lanes = 2; };
   };

@@ -3,11 +3,20 @@
 {
   hostPkgs,
   lib,
+  programs,
   self,
   ...
 }:
 let
   pkgs = hostPkgs;
+  medium = import ./medium.nix {
+    inherit
+      firmware
+      lib
+      pkgs
+      programs
+      ;
+  };
   image =
     (self.nixosConfigurations.iso.extendModules {
       modules = [
@@ -18,35 +27,18 @@ let
 
   volume = pkgs.runCommand "evalhost-volume" { nativeBuildInputs = [ pkgs.e2fsprogs ]; } ''
     mkdir tree
-    echo 'AJ_Server__BaseUrl=http://10.0.2.2:8080/api/v1' > tree/evalhost.env
+    echo 'AJ_Server__BaseUrl=${medium.url}' > tree/evalhost.env
     truncate -s 8M "$out"
     mkfs.ext4 -q -L EVALHOST -d tree "$out"
   '';
 
-  start =
-    drives:
-    lib.concatStringsSep " " (
-      [
-        "${lib.getExe' pkgs.qemu_test "qemu-kvm"}"
-        "-cpu max -m 4096 -netdev user,id=net,restrict=y -device virtio-net-pci,netdev=net"
-        "-cdrom $(echo ${image}/iso/*.iso)"
-      ]
-      ++ lib.optionals (firmware == "uefi") [
-        "-drive if=pflash,format=raw,unit=0,readonly=on,file=${pkgs.OVMF.firmware}"
-        "-drive if=pflash,format=raw,unit=1,readonly=on,file=${pkgs.OVMF.variables}"
-      ]
-      ++ drives
-    );
+  start = drives: medium.start ([ "-cdrom $(echo ${image}/iso/*.iso)" ] ++ drives);
 in
 {
   nodes = { };
 
   testScript = ''
-    def boots(name, command):
-        machine = create_machine(command, name=name)
-        machine.start()
-        return machine
-
+    ${medium.script}
     with subtest("without a configuration it says what is missing"):
         silent = boots("silent", r"""${start [ ]}""")
         silent.wait_for_console_text("no Server is named")
@@ -54,8 +46,11 @@ in
         silent.crash()
 
     with subtest("with a volume it judges for the Server named there"):
+        server = serve()
         told = boots("told", r"""${start [ "-drive file=${volume},format=raw,if=virtio,readonly=on" ]}""")
-        told.wait_for_console_text("judging for http://10.0.2.2:8080/api/v1")
+        told.wait_for_console_text("judging for ${medium.url}")
+        judges()
         told.crash()
+        server.kill()
   '';
 }

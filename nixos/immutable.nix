@@ -103,7 +103,9 @@ in
     fileSystems."/" = {
       device = lib.mkDefault "tmpfs";
       fsType = lib.mkDefault "tmpfs";
-      options = lib.mkDefault [
+      # Not a default: NixOS adds a word of its own to the list, and would drop the whole of a default for it. A root without a
+      # mode is writable by everybody.
+      options = [
         "mode=0755"
         "size=${cfg.scratch.memory}"
       ];

@@ -29,6 +29,7 @@ type host struct {
 	KernelParams  []string
 	Packages      []string // what units come from, by name
 	Root          string
+	FileSystems   map[string][]string // type and options, by where they are mounted
 	Shm, Run      string            // how large the host's own file systems in memory may grow
 	Installed     map[string]string // the commands that install a plain file, by package
 	Nix, Switch   bool
@@ -53,6 +54,7 @@ const look = `configurations: builtins.mapAttrs (name: host: let c = host.config
   KernelParams = c.boot.kernelParams;
   Packages = map (package: package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages);
   Root = c.fileSystems."/".fsType;
+  FileSystems = builtins.mapAttrs (_: fs: [ fs.fsType ] ++ fs.options) c.fileSystems;
   Shm = c.boot.devShmSize;
   Run = c.boot.runSize;
   Installed = builtins.listToAttrs (map (package: { inherit (package) name; value = package.buildCommand; })
@@ -129,6 +131,11 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 					t.Errorf("the kernel is not told %s: %s", parameter, host.KernelParams)
 				}
 			}
+			mounts, err := json.MarshalIndent(host.FileSystems, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimPrefix(name, "example-")+"/filesystems.json", string(mounts)+"\n")
 			checkInstalled(t, dir, host.Installed)
 			checkDaemon(t, dir, host.Daemon)
 			checkFiles(t, dir, host.Files)
@@ -156,6 +163,23 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 	}
 	if _, named := hosts["iso"].Environment["AJ_Server__BaseUrl"]; named {
 		t.Error("the ISO is built for one Server")
+	}
+}
+
+// A host in memory has its root from its profile, from the module or, on a medium, from NixOS's own: the bound is the option's in each.
+func TestTheRootInMemoryIsAsLargeAsTheOptionSays(t *testing.T) {
+	tools(t)
+	var options map[string][]string
+	evaluate(t, copyTree(t), "nixosConfigurations", `builtins.mapAttrs (_: host: (host.extendModules {
+	  modules = [ { services.evalhost.scratch.memory = "7G"; } ];
+	}).config.fileSystems."/".options)`, &options)
+	for name, got := range options {
+		if diff := cmp.Diff([]string{"x-initrd.mount", "mode=0755", "size=7G"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if len(options) < 3 {
+		t.Errorf("only %d configurations", len(options))
 	}
 }
 
@@ -310,7 +334,7 @@ func TestEveryOutputEvaluates(t *testing.T) {
 		},
 		"checks.x86_64-linux": {
 			"vm-host-contract", "vm-host-contract-cgroupfs", "vm-immutable", "vm-egress", "vm-images", "vm-lanes-1", "vm-lanes-2",
-			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-suite-adversarial", "vm-suite-protocol", "vm-iso-bios", "vm-iso-uefi",
+			"vm-scratch", "vm-suite-shim", "vm-suite-shim-cgroupfs", "vm-suite-judging", "vm-suite-adversarial", "vm-suite-protocol", "vm-iso-bios", "vm-iso-uefi", "vm-host-image",
 			"vm-end-to-end", "vm-end-to-end-lanes-2",
 			"formatted", "option-reference", "evaluates-iso", "evaluates-example-vm", "evaluates-example-bare-metal",
 		},

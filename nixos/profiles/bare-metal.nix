@@ -2,20 +2,13 @@
 # boot entry "maintenance", which judges nothing.
 { lib, pkgs, ... }:
 {
-  # Both boot entries see the same disk; only the ordinary one may not write to it.
+  # Both boot entries see the same disk; only the ordinary one may not write to it. Options are no defaults: NixOS adds to the
+  # list of what is mounted early, and would drop the whole of a default for it.
   fileSystems = {
-    "/" = {
-      device = "tmpfs";
-      fsType = "tmpfs";
-      options = lib.mkDefault [
-        "mode=0755"
-        "size=50%"
-      ];
-    };
     "/nix" = {
       device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-nix";
       fsType = lib.mkDefault "ext4";
-      options = lib.mkDefault [
+      options = [
         "ro"
         "noatime"
       ];
@@ -24,7 +17,7 @@
     "/boot" = {
       device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-boot";
       fsType = lib.mkDefault "vfat";
-      options = lib.mkDefault [
+      options = [
         "ro"
         "umask=0077"
       ];
@@ -62,7 +55,18 @@
     system.nixos.tags = [ "maintenance" ];
     # No daemon, no Docker, no judged program: a machine that can be changed is not one that judges.
     services.evalhost.enable = lib.mkForce false;
-    fileSystems."/nix".options = lib.mkForce [ "noatime" ];
+    fileSystems."/" = {
+      device = "tmpfs";
+      fsType = "tmpfs";
+      options = [
+        "mode=0755"
+        "size=50%"
+      ];
+    };
+    fileSystems."/nix".options = lib.mkForce [
+      "x-initrd.mount"
+      "noatime"
+    ];
     fileSystems."/boot".options = lib.mkForce [ "umask=0077" ];
 
     nix.settings.experimental-features = [

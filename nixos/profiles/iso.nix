@@ -43,6 +43,16 @@ in
     makeUsbBootable = true;
   };
 
+  # The medium's own module would mount the root with the kernel's bound. Here it is the option's, as on every host.
+  fileSystems."/" = lib.mkForce {
+    device = "tmpfs";
+    fsType = "tmpfs";
+    options = [
+      "mode=0755"
+      "size=${config.services.evalhost.scratch.memory}"
+    ];
+  };
+
   services.evalhost = {
     enable = true;
     server.atBoot = true;
