@@ -30,8 +30,8 @@ type host struct {
 	Packages      []string // what units come from, by name
 	Root          string
 	FileSystems   map[string][]string // type and options, by where they are mounted
-	Shm, Run      string            // how large the host's own file systems in memory may grow
-	Installed     map[string]string // the commands that install a plain file, by package
+	Shm, Run      string              // how large the host's own file systems in memory may grow
+	Installed     map[string]string   // the commands that install a plain file, by package
 	Nix, Switch   bool
 	Wrappers      []string
 	Ssh, Resolved bool
@@ -180,6 +180,21 @@ func TestTheRootInMemoryIsAsLargeAsTheOptionSays(t *testing.T) {
 	}
 	if len(options) < 3 {
 		t.Errorf("only %d configurations", len(options))
+	}
+}
+
+// The entry that a host is changed from may write to its store and to its boot partition, which the ordinary one may not.
+func TestTheMaintenanceEntryMayWriteWhereTheOtherMayNot(t *testing.T) {
+	tools(t)
+	var options map[string][]string
+	evaluate(t, copyTree(t), "nixosConfigurations.example-bare-metal",
+		`host: builtins.mapAttrs (_: fs: fs.options) host.config.specialisation.maintenance.configuration.fileSystems`, &options)
+	if diff := cmp.Diff(map[string][]string{
+		"/":     {"x-initrd.mount", "mode=0755", "size=50%"},
+		"/boot": {"umask=0077"},
+		"/nix":  {"x-initrd.mount", "noatime"},
+	}, options); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
