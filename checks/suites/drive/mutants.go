@@ -23,6 +23,9 @@ const mutantTimeout = time.Minute
 // guestMutantTimeout is the same in the guest, whose processors are emulated.
 const guestMutantTimeout = 3 * time.Minute
 
+// healingTest is a test in the guest that sweeps, and fails when it had something to sweep.
+const healingTest = "TestAnOrdinaryRun"
+
 // caught is what became of one mutant at one test.
 type caught struct {
 	mutation
@@ -104,7 +107,7 @@ func (d *drive) unitMutants(ctx context.Context, dir string) ([]caught, error) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	return d.hunt(ctx, "unit", func(m mutation) string { return m.test }, run)
+	return d.hunt(ctx, "unit", func(m mutation) string { return m.test }, run, func(context.Context) error { return nil })
 }
 
 // guestMutants does the same with the sandbox's suite on a real host.
@@ -166,8 +169,20 @@ func (d *drive) guestMutants(ctx context.Context, dir string, all *[]caught) {
 		}
 		return result.Stdout + result.Stderr, err
 	}
+	// A mutant may leave something behind on the host. The next test would see it vanish, and fail for that.
+	heal := func(ctx context.Context) error {
+		whole := mutation{pkg: inSandbox, inGuest: healingTest}
+		said, err := run(ctx, whole, "")
+		if err != nil {
+			said, err = run(ctx, whole, "")
+		}
+		if err != nil {
+			return fmt.Errorf("%s fails twice without a mutant, so the mutant before left what is not swept: %w\n%s", healingTest, err, last(said, 1500))
+		}
+		return nil
+	}
 	d.step("mutants in the guest", func() error {
-		got, err := d.hunt(ctx, variant, func(m mutation) string { return m.inGuest }, run)
+		got, err := d.hunt(ctx, variant, func(m mutation) string { return m.inGuest }, run, heal)
 		*all = append(*all, got...)
 		return err
 	})
@@ -179,9 +194,10 @@ func (d *drive) mutantShim(ctx context.Context, out, control string) error {
 		"-ldflags", "-s -w -X main.chosen="+control, "-o", out, "./shim")
 }
 
-// hunt runs the test of every mutation that has one here: first each test without a mutant, then each mutant.
+// hunt runs the test of every mutation that has one here: first each test without a mutant, then each mutant, and after it what
+// makes the place whole again.
 func (d *drive) hunt(ctx context.Context, where string, testOf func(mutation) string,
-	run func(ctx context.Context, m mutation, control string) (string, error),
+	run func(ctx context.Context, m mutation, control string) (string, error), heal func(context.Context) error,
 ) ([]caught, error) {
 	sound := map[string]error{}
 	var all []caught
@@ -209,6 +225,9 @@ func (d *drive) hunt(ctx context.Context, where string, testOf func(mutation) st
 		if one.err == nil {
 			said, err := run(ctx, m, m.control)
 			one.how, one.err = noticed(test, said, err)
+			if err := heal(ctx); err != nil {
+				return all, err
+			}
 		}
 		if ctx.Err() != nil {
 			return all, context.Cause(ctx)

@@ -182,14 +182,18 @@ func (s *stage) fault(f refserver.Fault) string {
 // once fails unless a job was answered once: no report was refused, and no second one was taken.
 func (s *stage) once(j refserver.Job) {
 	s.t.Helper()
-	taken := 0
-	for _, c := range s.Calls(0) {
-		if strings.Contains(c.Path, j.ID+"/report") && c.Status == http.StatusOK {
-			taken++
+	taken := func() (n int) {
+		for _, c := range s.Calls(0) {
+			if strings.Contains(c.Path, j.ID+"/report") && c.Status == http.StatusOK {
+				n++
+			}
 		}
+		return n
 	}
-	if taken != 1 {
-		s.t.Errorf("%d reports of job %s were taken", taken, j.ID)
+	// The answer is there an instant before the call that brought it is written down.
+	s.eventually("the report of job "+j.ID, func() bool { return taken() > 0 })
+	if n := taken(); n != 1 {
+		s.t.Errorf("%d reports of job %s were taken", n, j.ID)
 	}
 }
 
