@@ -37,6 +37,10 @@ func readYAML(name string, text []byte) (root *node, err error) {
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	if err := checkText(name, string(text)); err != nil {
+		return nil, err
+	}
 
 	// The parser is robust but not written for hostile text; a panic in it is one more way to be malformed.
 	defer func() {
@@ -46,6 +50,9 @@ func readYAML(name string, text []byte) (root *node, err error) {
 	}()
 	tokens := lexer.Tokenize(string(text))
 	if err := checkTokens(name, tokens); err != nil {
+		return nil, err
+	}
+	if err := checkSource(name, string(text), tokens); err != nil {
 		return nil, err
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // repeated keys are refused below, in our words
@@ -66,7 +73,13 @@ func readYAML(name string, text []byte) (root *node, err error) {
 		return nil, start.malformed("", "the document is empty; expected an object")
 	}
 	r := yamlReader{name: name}
-	return r.value(body, "", 0)
+	if root, err = r.value(body, "", 0); err != nil {
+		return nil, err
+	}
+	if scalars := countScalars(tokens); r.scalars != scalars {
+		return nil, start.malformed("", "cannot be read without doubt: the parser found %d of %d texts", r.scalars, scalars)
+	}
+	return root, nil
 }
 
 func syntaxError(name string, err error) error {
@@ -85,9 +98,13 @@ func positionOf(name string, tk *token.Token) position {
 }
 
 // yamlReader turns the parser's tree into nodes.
-type yamlReader struct{ name string }
+type yamlReader struct {
+	name string
+	// scalars counts the names and values met, to see that the parser has dropped none.
+	scalars int
+}
 
-func (r yamlReader) value(n ast.Node, key string, depth int) (*node, error) {
+func (r *yamlReader) value(n ast.Node, key string, depth int) (*node, error) {
 	at := positionOf(r.name, n.GetToken())
 	if depth > maxDepth {
 		return nil, at.malformed(key, "nested deeper than %d levels", maxDepth)
@@ -99,15 +116,21 @@ func (r yamlReader) value(n ast.Node, key string, depth int) (*node, error) {
 		} else if len(n.Values) > 0 {
 			at = positionOf(r.name, n.Values[0].Key.GetToken())
 		}
-		return r.object(n.Values, at, key, depth)
+		return r.object(n.Values, at, !n.IsFlowStyle, key, depth)
 	case *ast.MappingValueNode:
-		return r.object([]*ast.MappingValueNode{n}, positionOf(r.name, n.Key.GetToken()), key, depth)
+		return r.object([]*ast.MappingValueNode{n}, positionOf(r.name, n.Key.GetToken()), !n.IsFlowStyle, key, depth)
 	case *ast.SequenceNode:
 		list := &node{kind: listKind, at: at}
 		for i, value := range n.Values {
 			item, err := r.value(value, index(key, i), depth+1)
 			if err != nil {
 				return nil, err
+			}
+			if !n.IsFlowStyle && i < len(n.Entries) {
+				dash := positionOf(r.name, n.Entries[i].Start)
+				if err := indented(dash, at.col, item, false, index(key, i)); err != nil {
+					return nil, err
+				}
 			}
 			list.items = append(list.items, item)
 		}
@@ -120,7 +143,7 @@ func (r yamlReader) value(n ast.Node, key string, depth int) (*node, error) {
 	return nil, at.malformed(key, "%s is not supported here", n.Type())
 }
 
-func (r yamlReader) object(values []*ast.MappingValueNode, at position, key string, depth int) (*node, error) {
+func (r *yamlReader) object(values []*ast.MappingValueNode, at position, block bool, key string, depth int) (*node, error) {
 	object := &node{kind: objectKind, at: at}
 	seen := make(map[string]bool, len(values))
 	for _, pair := range values {
@@ -141,9 +164,41 @@ func (r yamlReader) object(values []*ast.MappingValueNode, at position, key stri
 		if err != nil {
 			return nil, err
 		}
+		if block {
+			list, ok := pair.Value.(*ast.SequenceNode)
+			if err := indented(place, at.col, value, ok && !list.IsFlowStyle, join(key, name.Value)); err != nil {
+				return nil, err
+			}
+		}
 		object.members = append(object.members, member{key: name.Value, at: place, value: value})
 	}
 	return object, nil
+}
+
+// indented checks what the parser does not: the names of an object and the dashes of a list stand below each other, and a
+// value on a line of its own stands further to the right. Only the dashes of a list may stand in the column of its name.
+func indented(part position, column int, value *node, dashes bool, key string) error {
+	if part.col != column {
+		return part.malformed(key, "not YAML: expected it to begin in column %d, like its neighbours", column)
+	}
+	if value.at.line <= part.line || value.at.col > part.col || dashes && value.at.col == part.col {
+		return nil
+	}
+	return value.at.malformed(key, "not YAML: expected it to be indented further than column %d", part.col)
+}
+
+func countScalars(tokens token.Tokens) int {
+	count := 0
+	for _, tk := range tokens {
+		switch tk.Type {
+		case token.DocumentHeaderType, token.DocumentEndType, token.SequenceEntryType, token.MappingValueType,
+			token.CollectEntryType, token.SequenceStartType, token.SequenceEndType, token.MappingStartType,
+			token.MappingEndType, token.CommentType:
+		default:
+			count++
+		}
+	}
+	return count
 }
 
 // The YAML 1.2 core schema for plain scalars, except that octal and hexadecimal numbers count as whole numbers written
@@ -158,8 +213,11 @@ var (
 
 // scalar decides what a plain scalar is from its letters. The parser has an opinion of its own (1_000 is a number to
 // it, 1e3 is not), and that opinion is not asked for.
-func (r yamlReader) scalar(tk *token.Token, at position) *node {
+func (r *yamlReader) scalar(tk *token.Token, at position) *node {
 	n := &node{kind: textKind, text: tk.Value, at: at}
+	if tk.Type != token.ImplicitNullType {
+		r.scalars++
+	}
 	if tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType {
 		return n
 	}
@@ -218,6 +276,8 @@ func checkTokens(name string, tokens token.Tokens) error {
 }
 
 var unsupported = map[token.Type]string{
+	token.LiteralType:    "block texts (|)",
+	token.FoldedType:     "block texts (>)",
 	token.AnchorType:     "anchors (&name)",
 	token.AliasType:      "aliases (*name)",
 	token.MergeKeyType:   "merge keys (<<)",

@@ -84,6 +84,7 @@ func FuzzAnyConfigurationIsReadOrRefusedWithAPlace(f *testing.F) {
 	for _, seed := range []string{
 		fullConfig, plainConfig, overlaid, plainConfig + checkerLine, plainConfig + interactorLine,
 		"a: &x [*x]\n", "{a: {b: [1, 'x', \"\\u0000\"]}}", "a: |\n  b\n", "- - - ? x", "\ufeff%YAML 1.2\n---\n", "a: >-\n\n b\n...\n",
+		"a: {b:1, c\td: - e, 'f':g }\nh: i\n  - j: k\n", "\"a\\x41\" : [b , {,} ]# c\r\n\td: }e\n",
 	} {
 		f.Add(seed)
 	}
