@@ -41,6 +41,7 @@ const checkingMachine = "checking this machine"
 // serve works until it is told to stop, and returns the exit status.
 func serve(ctx context.Context, s config.Settings, stderr io.Writer) int {
 	log := newLog(stderr, s.LogLevel)
+	defer takeWords(log)()
 	d := &service{s: s, log: log, manager: manager{log}}
 	err := d.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

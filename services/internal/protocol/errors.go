@@ -227,13 +227,27 @@ func Retryable(err error) bool {
 func InMaintenance(err error) bool { return CodeOf(err) == CodeMaintenance }
 
 // WorkLost says that the job or trial a lease stands for is no longer this Runner's to work on: the lease is lost, the
-// Server does not know the work (10.10), or this Runner is no longer wanted at all (10.7).
+// Server does not know the work (10.10), or this Runner is no longer wanted at all (10.7). A 404 without a code is a page of
+// somebody between, who knows nothing of the work: that is a renewal that failed.
 func WorkLost(err error) bool {
 	switch ClassOf(err) {
-	case LeaseLost, NotFound, NotApproved, Revoked:
+	case LeaseLost, NotApproved, Revoked:
 		return true
+	case NotFound:
+		return CodeOf(err) != CodeNone
 	}
 	return false
+}
+
+// Between says that a refusal is not the Server's, but that of a proxy or a portal on the way: it sends elsewhere, forbids or
+// does not find, and has none of the Server's codes, which every refusal of that kind has (2.6, 2.11). A call that is safe to
+// repeat may be repeated after it.
+func Between(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeNone {
+		return false
+	}
+	return e.Status >= 300 && e.Status <= 399 || e.Status == 403 || e.Status == 404 || e.Status == 405 || e.Status == 408
 }
 
 // wasStopped says that the caller's context, and not a timeout of ours, ended the call.

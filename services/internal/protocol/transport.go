@@ -101,10 +101,24 @@ type guard struct {
 	idle time.Duration
 }
 
+// errHandedOver ends a call whose answer hands the connection over (101). Nobody asked for that, and no deadline reaches the
+// body of such an answer: whoever read it would wait for as long as the other side likes.
+var errHandedOver = errors.New("the answer switches to another protocol, which was not asked for")
+
+// answered sends one request and gives an answer that ends with its context.
+func (g guard) answered(req *http.Request) (*http.Response, error) {
+	resp, err := g.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		return nil, errHandedOver
+	}
+	return resp, err
+}
+
 // RoundTrip sends one request under the guard.
 func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Context().Value(heldKey{}) != nil {
-		return g.next.RoundTrip(req)
+		return g.answered(req)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	w := &watch{idle: g.idle, ctx: ctx, cancel: cancel}
@@ -113,7 +127,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil && req.Body != http.NoBody {
 		sent.Body = watched{req.Body, w, false}
 	}
-	resp, err := g.next.RoundTrip(sent)
+	resp, err := g.answered(sent)
 	if err != nil {
 		err = w.reason(err)
 		w.end()

@@ -231,7 +231,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		}
 	}
 	retryable := map[protocol.Class]bool{protocol.Unavailable: true, protocol.Busy: true, protocol.Unreachable: true}
-	lost := map[protocol.Class]bool{protocol.LeaseLost: true, protocol.NotFound: true, protocol.NotApproved: true, protocol.Revoked: true}
+	lost := map[protocol.Class]bool{protocol.LeaseLost: true, protocol.NotApproved: true, protocol.Revoked: true}
 	for class := protocol.NeedsHandshake; class <= protocol.Stopped; class++ {
 		err := fmt.Errorf("wrapped: %w", &protocol.Error{Op: "x", Class: class})
 		if protocol.Retryable(err) != retryable[class] || protocol.WorkLost(err) != lost[class] {
@@ -239,6 +239,12 @@ func TestFailuresAreToldApart(t *testing.T) {
 		}
 		if strings.Contains(class.String(), "invalid") {
 			t.Errorf("class %d has no name", class)
+		}
+	}
+	// Of a 404 the code tells whether it was the Server that does not know the work.
+	for code, want := range map[protocol.Code]bool{protocol.CodeNotFound: true, "error": true, "": false} {
+		if err := (&protocol.Error{Class: protocol.NotFound, Status: 404, Code: code}); protocol.WorkLost(err) != want || protocol.Between(err) == want {
+			t.Errorf("404 %q: lost %v, between %v", code, protocol.WorkLost(err), protocol.Between(err))
 		}
 	}
 	if protocol.Retryable(errors.New("x")) || protocol.ClassOf(nil) != 0 || !protocol.Retryable(fmt.Errorf("w: %w", vanished{})) {

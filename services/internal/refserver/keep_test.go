@@ -57,7 +57,12 @@ func TestTheStateSurvivesARestart(t *testing.T) {
 }
 
 func TestAStateThatCannotBeReadIsRefusedAndNotReplaced(t *testing.T) {
-	for _, text := range []string{"{", `{"version":99}`, ""} {
+	for _, text := range []string{
+		"{", `{"version":99}`, "", "null", "{}", "[]", "0", `{"version":1,"jobs":null}`, `{"version":1,"jobs":{"j":null}}`,
+		`{"version":1,"jobs":{"j":{"submissionId":"gone"}}}`, `{"version":1,"submissions":{"s":{"problemId":"gone","fileId":"gone"}}}`,
+		`{"version":1,"problems":{"p":{"packageId":"gone"}}}`, `{"version":1,"runners":{"r":null}}`, `{"version":1,"files":{"f":null}}`,
+		`{"version":1,"trials":{"t":null}}`, `{"version":1,"order":{"jobs":["gone"]}}`, `{"version":1} {}`,
+	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "state.json")
 		must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -73,6 +78,51 @@ func TestAStateThatCannotBeReadIsRefusedAndNotReplaced(t *testing.T) {
 	if _, err := New(Options{Dir: file}); err == nil {
 		t.Error("a file was taken for a directory")
 	}
+}
+
+// A state that was cut anywhere, by a disk that was full or a crash, is refused and left as it is.
+func TestAStateThatWasCutAnywhereIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := newStage(t, Options{Dir: dir})
+	p := s.player(t).in()
+	s.submit(t)
+	p.claim()
+	must(t, s.Close())
+	path := filepath.Join(dir, "state.json")
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	for n := 0; n < len(whole); n += 13 {
+		must(t, os.WriteFile(path, whole[:n], 0o600))
+		if again, err := New(Options{Dir: dir}); err == nil {
+			must(t, again.Close())
+			t.Errorf("the first %d of %d bytes were taken for a state", n, len(whole))
+		}
+		if left, _ := os.ReadFile(path); len(left) != n {
+			t.Errorf("%d bytes became %d", n, len(left))
+		}
+	}
+	must(t, os.WriteFile(path, whole, 0o600))
+	again, err := New(Options{Dir: dir})
+	must(t, err)
+	must(t, again.Close())
+}
+
+// Bytes that are gone from the directory are said to be out of reach; bytes that were changed there are sent as they are, and
+// whoever downloads them finds out by their checksum. Neither is a package that is not there.
+func TestFilesThatWereHarmedOnTheDiskAreNotTakenForOthers(t *testing.T) {
+	dir := t.TempDir()
+	s := newStage(t, Options{Dir: dir})
+	p := s.player(t).in()
+	s.submit(t)
+	p.claim()
+	id := s.Snapshot().Problems[0].PackageID
+	blob, path := filepath.Join(dir, "files", id), Prefix+"/runner/files/"+id
+	must(t, os.WriteFile(blob, []byte("a pac"), 0o600))
+	if a := p.want(200, "", p.do("GET", path, nil)); string(a.raw) != "a pac" {
+		t.Errorf("%q", a.raw)
+	}
+	must(t, os.Remove(blob))
+	p.want(503, "storage.unavailable", p.do("GET", path, nil))
 }
 
 func TestAChangeThatCannotBeKeptIsNotAnsweredAsDone(t *testing.T) {

@@ -3,6 +3,7 @@ package refserver
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -195,6 +196,58 @@ func newState() *state {
 		Submissions: map[string]*SubmissionRecord{}, Jobs: map[string]*Job{}, Trials: map[string]*Trial{},
 		Files: map[string]*File{}, Order: map[string][]string{}, Maintenance: Maintenance{Level: LevelOpen},
 	}
+}
+
+// check says what is wrong with a state that was read: what refers to something that is not there would be found by a call, in
+// the middle of a change.
+func (s *state) check() error {
+	if s.Version != stateVersion {
+		return fmt.Errorf("it has version %d, this program reads version %d", s.Version, stateVersion)
+	}
+	if s.Runners == nil || s.Problems == nil || s.Submissions == nil || s.Jobs == nil || s.Trials == nil || s.Files == nil || s.Order == nil {
+		return errors.New("a member is null")
+	}
+	for id, r := range s.Runners {
+		if r == nil {
+			return fmt.Errorf("runner %s is null", id)
+		}
+	}
+	for id, f := range s.Files {
+		if f == nil {
+			return fmt.Errorf("file %s is null", id)
+		}
+	}
+	for id, t := range s.Trials {
+		if t == nil {
+			return fmt.Errorf("trial %s is null", id)
+		}
+	}
+	for id, p := range s.Problems {
+		if p == nil || s.Files[p.PackageID] == nil {
+			return fmt.Errorf("problem %s has no package", id)
+		}
+	}
+	for id, sub := range s.Submissions {
+		if sub == nil || s.Problems[sub.ProblemID] == nil || s.Files[sub.FileID] == nil {
+			return fmt.Errorf("submission %s has no problem or no file", id)
+		}
+	}
+	for id, j := range s.Jobs {
+		if j == nil || s.Submissions[j.SubmissionID] == nil {
+			return fmt.Errorf("job %s has no submission", id)
+		}
+	}
+	for kind, there := range map[string]func(string) bool{
+		"jobs": func(id string) bool { return s.Jobs[id] != nil }, "trials": func(id string) bool { return s.Trials[id] != nil },
+		"problems": func(id string) bool { return s.Problems[id] != nil }, "runners": func(id string) bool { return s.Runners[id] != nil },
+	} {
+		for _, id := range s.Order[kind] {
+			if !there(id) {
+				return fmt.Errorf("%s %s stands in the order and is not there", kind, id)
+			}
+		}
+	}
+	return nil
 }
 
 // append records that something came after everything of its kind.

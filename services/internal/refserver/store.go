@@ -108,10 +108,11 @@ func openDirectory(path string) (*directory, *state, error) {
 		return d, s, nil
 	}
 	if err == nil {
+		s.Version = 0 // a document that says nothing is no state: to begin with an empty one would be to replace what was there
 		err = json.Unmarshal(raw, s)
 	}
-	if err == nil && s.Version != stateVersion {
-		err = fmt.Errorf("it has version %d, this program reads version %d", s.Version, stateVersion)
+	if err == nil {
+		err = s.check()
 	}
 	if err != nil {
 		_ = lock.Close()

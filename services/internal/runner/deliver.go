@@ -67,6 +67,9 @@ func (r *Runner) deliver(ctx context.Context, k *keeper, t task, d delivery) (En
 		} else if protocol.ClassOf(err) != protocol.Stopped {
 			t.log.DebugContext(ctx, "the answer was not taken", "error", err)
 		}
+		if protocol.Between(err) {
+			return again{err} // the answer is held until the Server itself refuses it, or the lease is over
+		}
 		return repeat(err)
 	})
 	lost := k.lost()

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -22,6 +23,9 @@ type lostError struct{ err error }
 func (l lostError) Error() string { return l.err.Error() }
 func (l lostError) Unwrap() error { return l.err }
 
+// errSlowRenewal ends a renewal that hangs.
+var errSlowRenewal = errors.New("it was not answered before the next one was due")
+
 // renewal is the call that prolongs a lease: a job's or a trial's.
 type renewal func(ctx context.Context, lease protocol.Lease, d time.Duration) (protocol.Instant, error)
 
@@ -30,9 +34,10 @@ func (r *Runner) keep(ctx context.Context, log *slog.Logger, lease protocol.Leas
 	k := &keeper{done: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancelCause(ctx)
 	quiet := protocol.WithAlive(k.ctx, nil) // a renewal is no work that goes on
+	every := protocol.RenewEvery(r.granted)
 	go func() {
 		defer close(k.done)
-		tick := time.NewTicker(protocol.RenewEvery(r.granted))
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
@@ -40,12 +45,15 @@ func (r *Runner) keep(ctx context.Context, log *slog.Logger, lease protocol.Leas
 				return
 			case <-tick.C:
 			}
-			until, err := renew(quiet, lease, r.o.Lease)
+			// One that hangs must be over when the next one is due: otherwise a single one costs the lease, not three in a row.
+			bounded, cancel := context.WithTimeoutCause(quiet, every, errSlowRenewal)
+			until, err := renew(bounded, lease, r.o.Lease)
+			cancel()
 			switch {
 			case err == nil:
 				r.o.Observe.RenewalEnded(Renewed)
 				log.DebugContext(quiet, "the lease was renewed", "until", until.String())
-			case protocol.ClassOf(err) == protocol.Stopped:
+			case quiet.Err() != nil:
 				return
 			case protocol.WorkLost(err):
 				r.o.Observe.RenewalEnded(RenewalRefused)

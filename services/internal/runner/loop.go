@@ -13,6 +13,10 @@ import (
 // package among good ones must not hold a host up, and a host that fails at everything must not run through the queue.
 const patientFailures = 3
 
+// trialsAgain is how long a Server that does not know trials is not asked for one. A page of somebody between says the same words
+// as a Server of an earlier generation, and must not end trials for as long as this process lives.
+const trialsAgain = time.Hour
+
 // work is the claim loop (4.3). It returns an error only when this Runner must not or cannot go on.
 func (r *Runner) work(ctx context.Context) error {
 	rejected := false // whether the last claim said that this Runner is not known
@@ -74,7 +78,7 @@ func (r *Runner) idle(ctx context.Context, waited time.Duration) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if r.o.Measurer != nil && !r.noTrials {
+	if r.o.Measurer != nil && !time.Now().Before(r.noTrials) {
 		trial, got, err := r.client.ClaimTrial(ctx, r.o.Lease)
 		switch class := protocol.ClassOf(err); {
 		case err == nil && got:
@@ -82,8 +86,8 @@ func (r *Runner) idle(ctx context.Context, waited time.Duration) error {
 			return r.measure(ctx, trial)
 		case err == nil:
 		case class == protocol.NotFound:
-			r.noTrials = true
-			r.log.InfoContext(ctx, "this Server has no trials", "error", err)
+			r.noTrials = time.Now().Add(trialsAgain)
+			r.log.InfoContext(ctx, "this Server has no trials", "error", err, "askedAgainIn", trialsAgain)
 		case class == protocol.Stopped:
 			return nil
 		default:

@@ -125,9 +125,9 @@ func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) 
 	if err != nil {
 		return Answer{}, &Failure{BadJob, err}
 	}
-	var source bytes.Buffer
+	source := kept{most: problem.MaxSourceBytes}
 	_, err = moving{m.c.Source, step}.Download(ctx, protocol.Wanted{
-		ID: file.ID, SHA256: file.SHA256, Max: problem.MaxSourceBytes, What: "the submission",
+		ID: file.ID, SHA256: file.SHA256, Max: mostOfSubmission(p.Type), What: "the submission",
 	}, &source)
 	if err != nil {
 		return Answer{}, downloadFailure(ctx, err)
@@ -148,6 +148,31 @@ func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) 
 	return Answer{
 		Score: judged.Document.Score, Max: judged.Document.MaxScore, Verdict: judged.Verdict, Log: judged.Log, Details: details,
 	}, nil
+}
+
+// mostOfSubmission is the largest file that is downloaded. A source that is too large is a verdict (4.4): it is read to its end,
+// because nothing is said about bytes that are not proved to be the participant's, and its beginning is enough to tell that. Of
+// answers a beginning is nothing.
+func mostOfSubmission(t problem.Type) verdict.Bytes {
+	if t == problem.OutputOnly {
+		return problem.MaxSourceBytes
+	}
+	return protocol.PackageLimit
+}
+
+// kept keeps the beginning of what is written.
+type kept struct {
+	bytes.Buffer
+	most verdict.Bytes
+}
+
+// Write takes everything.
+func (k *kept) Write(p []byte) (int, error) {
+	if room := max(0, int(k.most)-k.Len()); room < len(p) {
+		k.Buffer.Write(p[:room])
+		return len(p), nil
+	}
+	return k.Buffer.Write(p)
 }
 
 // open makes a package available and loads it. What it returns must be released.

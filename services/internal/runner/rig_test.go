@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,17 @@ type rig struct {
 	t       *testing.T
 	network *refserver.Network
 	problem string
+	// between, if it is set, takes every call in the Server's stead.
+	between atomic.Pointer[func(w http.ResponseWriter, q *http.Request, server http.Handler)]
 }
+
+// stand puts somebody between the Runners and the Server.
+func (r *rig) stand(between func(w http.ResponseWriter, q *http.Request, server http.Handler)) {
+	r.between.Store(&between)
+}
+
+// leave takes them away again.
+func (r *rig) leave() { r.between.Store(nil) }
 
 // inBubble runs a test against a Server that sweeps every second.
 func inBubble(t *testing.T, o refserver.Options, test func(t *testing.T, r *rig)) {
@@ -40,7 +51,14 @@ func inBubble(t *testing.T, o refserver.Options, test func(t *testing.T, r *rig)
 		server, err := refserver.New(o)
 		must(t, err)
 		r := &rig{Server: server, t: t, network: refserver.NewNetwork()}
-		web := &http.Server{Handler: server, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		handler := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if f := r.between.Load(); f != nil {
+				(*f)(w, q, server)
+				return
+			}
+			server.ServeHTTP(w, q)
+		})
+		web := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		sweeping, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { server.Run(sweeping) })

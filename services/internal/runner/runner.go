@@ -69,8 +69,8 @@ type Runner struct {
 	// failures counts infrastructure failures without anything else between them; slow is what they slow down by.
 	failures int
 	slow     *protocol.Backoff
-	// noTrials says that this Server knows no trials; until the next admission.
-	noTrials bool
+	// noTrials is until when this Server is taken to know no trials; at most until the next admission.
+	noTrials time.Time
 
 	mu    sync.Mutex
 	state State
@@ -156,7 +156,7 @@ func (r *Runner) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.noTrials = false
+	r.noTrials = time.Time{}
 	r.o.Observe.Admitted(true)
 	r.log.InfoContext(ctx, "admitted by the Server", "runner", registered.RunnerID, "fingerprint", registered.Fingerprint)
 	return nil
