@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -66,6 +67,31 @@ func TestADaemonThatCannotBeginSaysWhy(t *testing.T) {
 	status, _, stderr = ran(t, append([]string{"DOCKER_HOST=unix://" + dir + "/nothing.sock"}, env...))
 	if status != exitFailed || !strings.Contains(stderr, "this machine is not fit to judge") || !strings.Contains(stderr, "docker.reachable") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+	// A key file that no restart makes better is left to a person, and is not touched; one that cannot be reached may be there later.
+	for what, c := range map[string]struct {
+		make   func(path string) error
+		status int
+	}{
+		"is 31 bytes long": {func(path string) error { return os.WriteFile(path, make([]byte, 31), 0o600) }, exitHopeless},
+		"its mode is 0644": {func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte{7}, 32), 0o644) }, exitHopeless},
+		"all zero":         {func(path string) error { return os.WriteFile(path, make([]byte, 32), 0o600) }, exitHopeless},
+		"no regular file":  {func(path string) error { return os.Mkdir(path, 0o700) }, exitHopeless},
+		"not a directory":  {func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) }, exitFailed},
+	} {
+		key := filepath.Join(t.TempDir(), "below", "identity.key")
+		if c.status == exitHopeless {
+			if err := os.Mkdir(filepath.Dir(key), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.make(key); err != nil {
+			t.Fatal(err)
+		}
+		status, _, stderr = ran(t, append(env[1:], "AJ_Runner__KeyPath="+key))
+		if status != c.status || !strings.Contains(stderr, what) || !strings.Contains(stderr, key) {
+			t.Errorf("%s: status %d: %s", what, status, stderr)
+		}
 	}
 	t.Setenv("WATCHDOG_USEC", "5000000")
 	t.Setenv("WATCHDOG_PID", "")

@@ -134,7 +134,7 @@ func (d *service) tellFigures(ctx context.Context) (quiet func(), err error) {
 func (d *service) begin(ctx context.Context) (err error) {
 	var created bool
 	if d.key, created, err = identity.LoadOrCreate(d.s.KeyPath); err != nil {
-		return err
+		return unusable(err)
 	}
 	d.log.Info("evalhost-runner starts", "version", version, "name", d.s.Name, "fingerprint", d.key.Fingerprint(), "newKey", created,
 		"server", d.s.BaseURL, "types", strings.Join(d.s.ProblemTypes, ","), "tags", strings.Join(d.s.Tags, ","))
@@ -156,6 +156,16 @@ func (d *service) begin(ctx context.Context) (err error) {
 	}
 	_, err = d.cache.Sweep(ctx)
 	return err
+}
+
+// unusable is a key file that stays refused until a person has acted: another size, mode or owner, zeros. What the system refused
+// may be over at the next start, a disk that is not mounted yet.
+func unusable(err error) error {
+	var refused *identity.FileError
+	if !errors.As(err, &refused) || refused.Problem == identity.Unreachable {
+		return err
+	}
+	return hopeless{err}
 }
 
 // plan divides processors into lanes. A set that does not give as many as are asked for stays too small whenever this

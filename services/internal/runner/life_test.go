@@ -172,6 +172,25 @@ func TestAHeartBeatsWhileJudgingToo(t *testing.T) {
 	})
 }
 
+// A heartbeat that maintenance refuses is expected; any other that fails is worth a warning, and none is repeated (4.7, 4.8).
+func TestAHeartbeatThatIsRefusedIsAWarningUnlessTheServerIsAway(t *testing.T) {
+	for status, level := range map[int]string{503: "level=DEBUG", 502: "level=DEBUG", 500: "level=WARN", 403: "level=WARN", 429: "level=WARN"} {
+		inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+			p := r.run(&evaluator{})
+			r.fault(refserver.Fault{Path: "/runner/heartbeat", Kind: refserver.FaultStatus, Status: status})
+			before := len(r.calls("heartbeat"))
+			time.Sleep(10 * time.Minute)
+			if n := len(r.calls("heartbeat")) - before; n < 9 || n > 10 {
+				t.Errorf("%d: %d heartbeats in ten minutes", status, n)
+			}
+			if !p.said(level, "heartbeat", "error=") {
+				t.Errorf("%d: not said at %s", status, level)
+			}
+			r.accepted(r.submit().ID, time.Minute)
+		})
+	}
+}
+
 // The heart feeds no watchdog: a step that hangs must be noticed although heartbeats and renewals go on.
 func TestAStepThatHangsIsNotFed(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
