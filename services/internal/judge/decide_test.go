@@ -123,6 +123,7 @@ func TestATestIsDecidedByTheFirstRowThatFits(t *testing.T) {
 		{"row 8: the time is rounded up before it is compared", end(sandbox.OnItsOwn, equal, spent(testLimit+time.Microsecond)), limit(verdict.TimeLimit, "Time limit exceeded")},
 		{"row 8: equal to the limit passes", end(sandbox.OnItsOwn, equal, spent(testLimit)), passed},
 		{"row 8: too slow outranks a crash", end(sandbox.OnItsOwn, equal, spent(over), exit(139)), limit(verdict.TimeLimit, "Time limit exceeded")},
+		{"row 8: too slow outranks the cap", end(sandbox.OnItsOwn, unequal, capped, spent(over)), limit(verdict.TimeLimit, "Time limit exceeded")},
 		{"row 8: too slow outranks an acceptance", end(sandbox.OnItsOwn, accepts, spent(over)), limit(verdict.TimeLimit, "Time limit exceeded")},
 		{"row 8: a refusal outranks too slow", end(sandbox.OnItsOwn, refuses, spent(over)), wrong},
 

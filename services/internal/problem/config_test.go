@@ -1,6 +1,9 @@
 package problem_test
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -237,6 +240,20 @@ func TestC79NoLimitIsEverZeroNegativeNoNumberOrTooLargeToCountWith(t *testing.T)
 				}
 			}
 		})
+	}
+}
+
+// A package may hold a config.yml of 256 MiB. It is refused for its length after that much of it, not after all of it.
+func TestAConfigurationOfAnyLengthIsNotReadIntoMemory(t *testing.T) {
+	dir := plain().dir(t)
+	must(t, os.Truncate(filepath.Join(dir, "config.yml"), 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := problem.Load(dir, problem.Options{})
+	runtime.ReadMemStats(&after)
+	wantCode(t, err, problem.CodeConfigMalformed, "longer than 512 KiB")
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
+		t.Errorf("%d bytes were allocated", took)
 	}
 }
 

@@ -94,6 +94,7 @@ func TestAnOverlayThatDoesNotFitIsRefusedWithTheRuleItBreaks(t *testing.T) {
 		{"not JSON", overlaid, `{"limits":`, problem.CodeConfigMalformed, "not JSON"},
 		{"a repeated member", overlaid, `{"limits":{},"limits":{}}`, problem.CodeConfigMalformed, "limits"},
 		{"too deep", overlaid, strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40), problem.CodeConfigMalformed, "deeper"},
+		{"too long", overlaid, `{"limits":{"timeMs":500}` + strings.Repeat(" ", 512<<10) + `}`, problem.CodeConfigMalformed, "longer than 512 KiB"},
 		{"a misspelled member", overlaid, `{"limits":{"timeMS":1}}`, problem.CodeConfigMalformed, "assignment: limits.timeMS"},
 		{"a float", overlaid, `{"limits":{"timeMs":500.0}}`, problem.CodeConfigMalformed, "limits.timeMs"},
 		{"an exponent", overlaid, `{"limits":{"timeMs":5e2}}`, problem.CodeConfigMalformed, "limits.timeMs"},

@@ -107,6 +107,20 @@ func TestOtherPackagesScoreAsWorkedOut(t *testing.T) {
 			"1-0 0/0.13, 1-1 0/0.13, 1-2 0/0.13, 1-3 0/0.13, 1-4 0/0.13, 1-5 0/0.13, 1-6 0/0.13, 1-7 0/0.13"},
 		{"thirds of thirds", []Group{{1, 1, 3}, {2, 1, 3}}, append(many(1, 3, 33, 33, 34), many(2, 3)...), "0.33 OK, 1 OK | 1.33 of 2, Partial | " +
 			"1-0 0.11/0.33, 1-1 0.11/0.33, 1-2 0.11/0.33, 2-0 0.33/0.33, 2-1 0.33/0.33, 2-2 0.33/0.33"},
+		{
+			"points of groups are rounded before they are added",
+			[]Group{{1, 1, 3}, {2, 1, 3}, {3, 1, 3}},
+			append(append(many(1, 3, 33, 33, 34), many(2, 3, 33, 33, 34)...), many(3, 3, 33, 33, 34)...),
+			"0.33 OK, 0.33 OK, 0.33 OK | 0.99 of 3, Partial | 1-0 0.11/0.33, 1-1 0.11/0.33, 1-2 0.11/0.33, " +
+				"2-0 0.11/0.33, 2-1 0.11/0.33, 2-2 0.11/0.33, 3-0 0.11/0.33, 3-1 0.11/0.33, 3-2 0.11/0.33",
+		},
+		{
+			"the sum is rounded as well",
+			[]Group{{1, 1, 1}, {2, 1, 1}},
+			append(many(1, 1, 10), many(2, 1, 20)...),
+			"0.1 OK, 0.2 OK | 0.3 of 2, Partial | 1-0 0.1/1, 2-0 0.2/1",
+		},
+		{"a share is multiplied before it is divided", []Group{{1, 3, 2}}, many(1, 2, 15, 0), "0.23 OK | 0.23 of 3, Partial | 1-0 0.23/1.5, 1-1 0/1.5"},
 		{"worth nothing", []Group{{1, 0, 1}}, many(1, 1), "0 OK | 0 of 0, Accepted | 1-0 0/0"},
 		{"a missing answer", []Group{{1, 40, 1}, {2, 60, 1}}, append(many(1, 1), failed("2a", 2, verdict.WrongAnswer)), "40 OK, 0 ERROR | 40 of 100, Wrong answer | 1-0 40/40, 2a 0/60"},
 		{"a test worth a warning", []Group{{1, 5, 1}}, []Test{{Name: "1a", Group: 1, Status: verdict.Warning, Percentage: 100}}, "5 OK | 5 of 5, Accepted | 1a 5/5"},
