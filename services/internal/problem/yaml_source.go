@@ -161,16 +161,16 @@ func follows(before token.Tokens, types ...token.Type) bool {
 // quoted measures a quoted text, which ends on the line it begins on: a quote that is missing would otherwise reach up to
 // the next one, wherever that is.
 func (w *sourceWalk) quoted(rest string) (fault string, width int) {
-	line := firstLine(rest)
-	if line == "" || line[0] != '\'' && line[0] != '"' {
+	if rest == "" || rest[0] != '\'' && rest[0] != '"' {
 		return "not YAML: expected a quote", 0
 	}
-	for i := 1; i < len(line); i++ {
+	// A line may be as long as the text and hold a hundred thousand of these: none is looked at beyond its end.
+	for i := 1; i < len(rest) && rest[i] != '\n'; i++ {
 		switch {
-		case line[i] == '\\' && line[0] == '"':
+		case rest[i] == '\\' && rest[0] == '"' && !strings.HasPrefix(rest[i+1:], "\n"):
 			i++
-		case line[i] != line[0]:
-		case line[0] == '\'' && strings.HasPrefix(line[i+1:], "'"):
+		case rest[i] != rest[0]:
+		case rest[0] == '\'' && strings.HasPrefix(rest[i+1:], "'"):
 			i++
 		case w.ends(rest[i+1:], ",:]}") || rest[i+1] == ':':
 			return "", i + 1
