@@ -192,6 +192,17 @@ func TestEveryTrapOfTheNotationIsRefusedAtItsPlace(t *testing.T) {
 	}
 }
 
+func TestTheFirstByteThatIsNoTextIsNamedWithItsPlace(t *testing.T) {
+	for text, where := range map[string]string{
+		plainConfig + "# é caf\xe9\n":  "config.yml:6:8: not UTF-8 text: the byte 0xe9",
+		"\xff\xfet\x00":                "config.yml:1:1: not UTF-8 text: the byte 0xff",
+		plainConfig + "# \xed\xa0\x80": "config.yml:6:3",
+	} {
+		_, err := problem.ParseConfig([]byte(text), "")
+		wantCode(t, err, problem.CodeConfigMissing, where)
+	}
+}
+
 func TestWhatIsNoObjectAtTheRootIsRefused(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n...\n", "null", "text", "- 1\n", "[]", "17"} {
 		_, err := problem.ParseConfig([]byte(text), "")

@@ -32,8 +32,10 @@ func readYAML(name string, text []byte) (root *node, err error) {
 	if len(text) > int(maxConfigBytes) {
 		return nil, start.malformed("", "longer than %s", maxConfigBytes)
 	}
-	if !utf8.Valid(text) {
-		return nil, &Error{Code: CodeConfigMissing, Where: name, Msg: "not UTF-8 text"}
+	if at, ok := firstInvalid(text); ok {
+		line, begin := bytes.Count(text[:at], []byte("\n"))+1, bytes.LastIndexByte(text[:at], '\n')+1
+		return nil, position{file: name, line: line, col: utf8.RuneCount(text[begin:at]) + 1}.
+			fault(CodeConfigMissing, "", "not UTF-8 text: the byte 0x%02x", text[at])
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -80,6 +82,18 @@ func readYAML(name string, text []byte) (root *node, err error) {
 		return nil, start.malformed("", "cannot be read without doubt: the parser found %d of %d texts", r.scalars, scalars)
 	}
 	return root, nil
+}
+
+// firstInvalid finds the first byte of a text that is no UTF-8.
+func firstInvalid(text []byte) (at int, ok bool) {
+	for at < len(text) {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			return at, true
+		}
+		at += size
+	}
+	return 0, false
 }
 
 func syntaxError(name string, err error) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/evalhost/evalhost/services/internal/problem"
 )
@@ -95,6 +96,7 @@ func FuzzAnyConfigurationIsReadOrRefusedWithAPlace(f *testing.F) {
 			if strings.ContainsAny(err.Error(), "\x00\x1b\n\r") {
 				t.Errorf("the message %q is no line of text", err)
 			}
+			wantPlaceIn(t, text, err)
 			return
 		}
 		limits := config.Limits("c", "c11-gcc", config.Groups[0].Number)
@@ -102,6 +104,19 @@ func FuzzAnyConfigurationIsReadOrRefusedWithAPlace(f *testing.F) {
 			t.Errorf("%+v passed", config)
 		}
 	})
+}
+
+// wantPlaceIn wants an error's line to be one of the text, and its column to be in that line or just behind it.
+func wantPlaceIn(t *testing.T, text string, err error) {
+	t.Helper()
+	var fault *problem.Error
+	if !errors.As(err, &fault) || fault.Line < 1 || fault.Col < 1 {
+		t.Fatalf("no place: %v", err)
+	}
+	lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n"), "\r", "\n"), "\n")
+	if fault.Line > len(lines) || fault.Col > utf8.RuneCountInString(lines[fault.Line-1])+1 {
+		t.Errorf("%q has no place %d:%d: %v", text, fault.Line, fault.Col, err)
+	}
 }
 
 func FuzzAnyOverlayIsAppliedOrRefused(f *testing.F) {
