@@ -1,12 +1,15 @@
 package cache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/evalhost/evalhost/services/internal/protocol"
 )
@@ -204,4 +207,39 @@ func replaceByLink(path, target string) error {
 		return err
 	}
 	return os.Symlink(target, path)
+}
+
+// Choosing what goes and taking hold exclude each other: nobody is handed what is just going.
+func TestNobodyTakesHoldOfWhatIsJustGoing(t *testing.T) {
+	s := newServer()
+	path := t.TempDir()
+	c, other := open(t, path, "one", plenty), open(t, path, "two", plenty)
+	ref := s.add("id", 1000)
+	get(t, c, ref, s).Release()
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*lockPoll)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	unlock, err := other.gate(t.Context(), unix.LOCK_SH) // somebody is taking hold
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.evict(soon(), 0); ProblemOf(err) != Stopped || !exists(c.entry(ref)) {
+		t.Errorf("evicted while somebody took hold: %v", err)
+	}
+	h, err := c.Get(soon(), ref, s) // as many as like take hold at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
+	unlock()
+	if unlock, err = other.gate(t.Context(), unix.LOCK_EX); err != nil { // somebody chooses what goes
+		t.Fatal(err)
+	}
+	if _, err := c.Get(soon(), ref, s); ProblemOf(err) != Stopped || exists(filepath.Join(path, "holding", "id")) {
+		t.Errorf("taken hold of while somebody evicted: %v", err)
+	}
+	unlock()
+	get(t, c, ref, s)
 }

@@ -53,8 +53,9 @@ func TestTwoRunnersThatFetchAtOnceLeaveOneWholeFile(t *testing.T) {
 	s := newServer()
 	dir := t.TempDir()
 	ref := s.add("p", 300_000)
-	var together sync.WaitGroup
+	var together, listed sync.WaitGroup
 	together.Add(2)
+	listed.Add(2)
 	s.before = func(_ io.Writer, content []byte) ([]byte, error) {
 		together.Done()
 		together.Wait() // both are in the middle of it
@@ -68,6 +69,8 @@ func TestTwoRunnersThatFetchAtOnceLeaveOneWholeFile(t *testing.T) {
 		if !slices.Equal(partials, []string{"file.one.partial", "file.two.partial"}) {
 			t.Errorf("partials %q", partials)
 		}
+		listed.Done()
+		listed.Wait() // so that neither puts its file in place while the other looks
 		return content, nil
 	}
 	var wait sync.WaitGroup

@@ -166,7 +166,7 @@ func TestWhateverTheFrameOfAnAnswerEveryCallEnds(t *testing.T) {
 		"a status of no meaning":        {"HTTP/1.1 999 What\r\nContent-Length: 30\r\n\r\n" + job, protocol.Busy, false},
 		"a status of two digits":        {"HTTP/1.1 20 What\r\nContent-Length: 30\r\n\r\n" + job, protocol.Unreachable, false},
 		"packed, although not asked":    {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", protocol.Unreadable, false},
-		"a header of a mebibyte":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20) + "\r\n\r\n", protocol.Unreachable, false},
+		"a header of a mebibyte":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20) + "\r\nContent-Length: 30\r\n\r\n" + job, protocol.Unreachable, false},
 		"another protocol":              {"SSH-2.0-OpenSSH_9.6\r\n", protocol.Unreachable, false},
 		"bytes behind the answer":       {"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + job + "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + job, 0, true},
 		"the answer before":             {"HTTP/1.0 200 OK\r\nContent-Length: 30\r\nConnection: keep-alive\r\n\r\n" + job, 0, true},
@@ -191,5 +191,17 @@ func TestWhateverTheFrameOfAnAnswerEveryCallEnds(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// A token that no header can carry, or that is none, is no token: it is not sent, cut or mended.
+func TestATokenThatNoHeaderCanCarryIsNone(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`"abc+/="`: true, `"a b"`: false, `"a\r\nX-Y: z"`: false, `"a\u0000"`: false, `"\u00e9"`: false, `"\u007f"`: false, `""`: false, `7`: false, `null`: false,
+		`"` + strings.Repeat("x", 8<<10) + `"`: true, `"` + strings.Repeat("x", 8<<10+1) + `"`: false,
+	} {
+		if token, err := protocol.ReadToken([]byte(`{"token":` + text + `}`)); (err == nil) != ok || !ok && token != "" {
+			t.Errorf("%.40s: %.40q, %v", text, token, err)
+		}
 	}
 }

@@ -374,18 +374,22 @@ func TestALostAnswerToAnAttachmentAttachesItOnce(t *testing.T) {
 		if len(j.Attachments) != 2 || p.said("could not be attached") {
 			t.Errorf("%+v", j.Attachments)
 		}
+		uploads := slices.DeleteFunc(r.calls("/runner/files"), func(c refserver.Call) bool { return c.Method != "POST" })
+		if len(uploads) != 2 {
+			t.Errorf("two files were uploaded %d times", len(uploads))
+		}
 	})
 }
 
 func TestABlankLogIsNotAttached(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
-		r.run(&evaluator{judge: func(context.Context, protocol.Job, func(runner.Step)) (runner.Answer, error) {
+		p := r.run(&evaluator{judge: func(context.Context, protocol.Job, func(runner.Step)) (runner.Answer, error) {
 			a := accepted()
 			a.Log = " \n\t\n"
 			return a, nil
 		}})
 		j := r.accepted(r.submit().ID, time.Minute)
-		if len(j.Attachments) != 1 || j.Attachments[0].Name != "details" {
+		if len(j.Attachments) != 1 || j.Attachments[0].Name != "details" || p.said("could not be attached") {
 			t.Errorf("%+v", j.Attachments)
 		}
 	})
