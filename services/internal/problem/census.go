@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // testsDir is the one directory whose name is more than convention.
@@ -108,8 +109,10 @@ func testFiles(root *os.Root, declared bool) ([]testFile, error) {
 		return nil, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, testsError(testsDir, errors.New("missing; expected a directory with the tests"))
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, testsError(testsDir, errors.New("a file; expected a directory with the tests"))
 	case err != nil:
-		return nil, testsError(testsDir, err)
+		return nil, testsError(testsDir, fmt.Errorf("cannot be read: %w", withoutPath(err)))
 	}
 	var files []testFile
 	for _, child := range children {
@@ -123,6 +126,15 @@ func testFiles(root *os.Root, declared bool) ([]testFile, error) {
 		})
 	}
 	return files, nil
+}
+
+// withoutPath is what the kernel said, without the place of the unpacked tree on this machine, which is nobody's business.
+func withoutPath(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // check returns the group of a test file that may be where it is.

@@ -136,6 +136,11 @@ func TestThereIsADirectoryForTestsEvenIfThePackageHasNone(t *testing.T) {
 	}
 }
 
+func TestAFileInThePlaceOfTheTestsIsSaidToBeThat(t *testing.T) {
+	_, err := open(t, files{"config.yml": plainConfig, "tests": "1a\n"}, problem.Options{})
+	wantCode(t, err, problem.CodeTests, "tests: a file; expected a directory with the tests")
+}
+
 func TestASourceIsReadUpToItsBound(t *testing.T) {
 	root := plain().with("checker/check.c", "int main(void) { return 0; }\n", "large.c", strings.Repeat("x", 16<<20+1)).dir(t)
 	p, err := problem.Open(t.Context(), root, target(t), problem.Options{})

@@ -123,6 +123,9 @@ func (r *yamlReader) value(n ast.Node, key string, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, at.malformed(key, "nested deeper than %d levels", maxDepth)
 	}
+	if tk := n.GetToken(); tk != nil && tk.Type == token.ImplicitNullType && at.col > 1 {
+		at.col-- // a value that is missing is missed just behind the colon or the dash; the parser says one further
+	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		if n.IsFlowStyle {

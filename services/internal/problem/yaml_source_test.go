@@ -48,7 +48,7 @@ func TestWhatTheParserWouldMisreadIsRefusedAtItsPlace(t *testing.T) {
 		{"a comma missing between members", "groups: [ { group: 1 points: 5 } ]\n", "3:20", ""},
 		{"something behind the groups", "groups: [ { group: 1, points: 5 } ] x\n", "3:37", "not YAML"},
 		{"limits that are not indented", "groups:\n  - group: 1\n    points: 5\n    limits:\n    timeMs: 5\n", "7:5", "groups[0].timeMs: unknown member"},
-		{"a group of nothing", "groups:\n- group: 1\n  points: 5\n-\n", "6:3", "groups[1]: expected an object"},
+		{"a group of nothing", "groups:\n- group: 1\n  points: 5\n-\n", "6:2", "groups[1]: expected an object"},
 		{"a language that is no list", groups + "languages: cpp\n", "6:12", "languages: expected a list of texts"},
 		{"a quoted name that repeats a plain one", groups + "overrideLimits: { python: {}, \"python\": {} }\n", "6:31", "the key occurs twice"},
 		{"an escaped name that repeats a plain one", groups + "\"gr\\x6fups\": []\n", "6:1", "groups: the key occurs twice"},
