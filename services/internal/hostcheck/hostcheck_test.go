@@ -146,6 +146,8 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		{"ptrace", "no Yama", without(ptraceScope), NotApplicable, "Yama", ""},
 
 		{"core-pattern", "a pipe", changed(corePatternFile, "|/usr/lib/systemd/systemd-coredump %P\n"), Failed, "systemd-coredump", "sysctl"},
+		{"core-pattern", "a socket", changed(corePatternFile, "@/run/systemd/coredump\n"), Failed, "@/run/systemd/coredump", "sysctl"},
+		{"core-pattern", "a socket with a request", changed(corePatternFile, "@@/run/systemd/coredump\n"), Failed, "@@/run", "sysctl"},
 		{"core-pattern", "a file", changed(corePatternFile, "/var/core/%p\n"), OK, "/var/core", ""},
 		{"core-pattern", "cannot be read", without(corePatternFile), Failed, "could not be read", "/proc"},
 
