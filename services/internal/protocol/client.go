@@ -272,14 +272,15 @@ func refusal(k call, resp *http.Response, bearer string) error {
 	defer finish(resp.Body)
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, int64(errorLimit)))
 	code, detail := readProblem(body)
+	secrets := append([]string{bearer}, k.secrets...)
 	e := &Error{
-		Op: k.op, Class: classify(resp.StatusCode, code), Status: resp.StatusCode, Code: code, RetryAfter: wait,
-		Detail: clean(detail, append([]string{bearer}, k.secrets...)...),
+		Op: k.op, Class: classify(resp.StatusCode, code), Status: resp.StatusCode, RetryAfter: wait,
+		Code: Code(clean(string(code), secrets...)), Detail: clean(detail, secrets...),
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode <= 399 {
 		e.Detail = "redirects are not followed"
-		if to, err := resp.Location(); err == nil {
-			e.Detail += fmt.Sprintf("; if the Server has moved, set its base URL to where it is, on %s://%s", to.Scheme, clean(to.Host))
+		if to, err := resp.Location(); err == nil && (to.Scheme == "http" || to.Scheme == "https") {
+			e.Detail += "; if the Server has moved, set its base URL to where it is, on " + clean(to.Scheme+"://"+to.Host, secrets...)
 		}
 	}
 	return e

@@ -257,13 +257,13 @@ func wasStopped(ctx context.Context) bool { return ctx.Err() != nil }
 // the secrets.
 func clean(text string, secrets ...string) string {
 	const limit = 500
-	if len(text) > 8*limit {
-		text = text[:8*limit]
-	}
-	for _, s := range secrets {
+	for _, s := range secrets { // before anything is cut: a part of a secret is not found
 		if s != "" {
 			text = strings.ReplaceAll(text, s, "[secret]")
 		}
+	}
+	if len(text) > 8*limit {
+		text = text[:8*limit]
 	}
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == 0x2028 || r == 0x2029

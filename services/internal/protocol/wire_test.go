@@ -3,8 +3,10 @@ package protocol_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -273,6 +275,38 @@ func TestForeignTextIsMadeFitForALogLine(t *testing.T) {
 	got := protocol.Clean("a\nb\x1b[31m\u2028c tok\xff "+strings.Repeat("x", 9000), "tok")
 	if strings.ContainsAny(got, "\n\x1b\u2028") || strings.Contains(got, "tok") || len(got) > 520 || !strings.HasPrefix(got, "a b [31m c [secret]?") {
 		t.Errorf("%q", got)
+	}
+	// A secret is found wherever the text is cut.
+	for n := 3900; n < 4010; n++ {
+		if got := protocol.Clean(strings.Repeat(" ", n)+"thesecret", "thesecret"); strings.Contains(got, "thesec") {
+			t.Errorf("behind %d characters: %q", n, got)
+		}
+	}
+}
+
+// A Server that says a secret back, wherever in a refusal, does not get it into an error.
+func TestNoPartOfARefusalShowsASecret(t *testing.T) {
+	for status, location := range map[int]string{
+		301: "thesecret://x", 302: "http://TheSecret.example/TheSecret", 303: "https://x/TheSecret", 400: "", 403: "", 404: "", 422: "", 500: "", 503: "",
+	} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			const secret = "TheSecret"
+			w.Header().Set("Location", location)
+			w.Header().Set("Retry-After", secret)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"code":"`+secret+`","title":"`+secret+`","detail":"`+strings.Repeat(" ", 3996)+secret+`"}`)
+		})
+		withHandler(t, h, func(t *testing.T, c *protocol.Client) {
+			protocol.SetToken(c, "TheSecret")
+			for name, call := range everyCall(c) {
+				if name == "health" {
+					continue // it carries none
+				}
+				if err := call(t.Context()); err == nil || strings.Contains(strings.ToLower(err.Error()), "these") {
+					t.Errorf("%d to %s: %v", status, name, err)
+				}
+			}
+		})
 	}
 }
 
