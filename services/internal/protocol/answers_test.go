@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,5 +54,10 @@ func TestAReportIsTakenWhenTheServerSaysSo(t *testing.T) {
 		if _, err := protocol.ReadReported([]byte(body)); (err == nil) != ok {
 			t.Errorf("%s: %v", body, err)
 		}
+	}
+	// What it says is for one line of the log.
+	long := strings.Repeat("x", 1<<20)
+	if r, err := protocol.ReadReported([]byte(`{"resultId":"a\nb` + long + `","state":"` + long + `"}`)); err != nil || len(r.ResultID) > 520 || len(r.State) > 520 || strings.Contains(r.ResultID, "\n") {
+		t.Errorf("%d and %d bytes, %v", len(r.ResultID), len(r.State), err)
 	}
 }

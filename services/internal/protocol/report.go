@@ -107,7 +107,7 @@ func readReported(body []byte) (Reported, error) {
 	if !m.has("state") && !m.has("duplicate") && !m.has("resultId") {
 		return Reported{}, errors.New("it says neither a state nor a result")
 	}
-	r := Reported{ResultID: m.text("resultId"), State: clean(m.text("state"))}
+	r := Reported{ResultID: clean(m.text("resultId")), State: clean(m.text("state"))}
 	return r, m.get("duplicate", &r.Duplicate)
 }
 
