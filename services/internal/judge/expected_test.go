@@ -142,3 +142,24 @@ func TestAFileOfATestThatVanishedIsNotLeftToTheJudgingProgram(t *testing.T) {
 		}
 	}
 }
+
+// Without a judging program nothing else would notice: an expected output read as an empty one accepts a program that prints nothing.
+func TestAFileOfATestThatVanishedIsAnInfrastructureFailureWithTheBuiltInComparisonToo(t *testing.T) {
+	for _, lost := range []string{"tests/1a.in", "tests/1a.out"} {
+		f := newFake(t)
+		f.run = func(sandbox.Run) (sandbox.RunOutcome, error) { return ends(), nil } // prints nothing
+		p := open(t)
+		if err := os.Remove(filepath.Join(p.Dir, lost)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := bench(t, f, p, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := b.Judge(t.Context(), program, nil)
+		var failed *Failure
+		if j != nil || !errors.As(err, &failed) || !strings.Contains(err.Error(), "judging test 1a: "+lost) {
+			t.Errorf("without %s: judged %t, %v", lost, j != nil, err)
+		}
+	}
+}
