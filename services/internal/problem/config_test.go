@@ -195,6 +195,7 @@ func TestEveryTrapOfTheNotationIsRefusedAtItsPlace(t *testing.T) {
 func TestTheFirstByteThatIsNoTextIsNamedWithItsPlace(t *testing.T) {
 	for text, where := range map[string]string{
 		plainConfig + "# é caf\xe9\n":  "config.yml:6:8: not UTF-8 text: the byte 0xe9",
+		"\ufeffa: b\rc\r\nd\xab":       "config.yml:3:2: not UTF-8 text: the byte 0xab",
 		"\xff\xfet\x00":                "config.yml:1:1: not UTF-8 text: the byte 0xff",
 		plainConfig + "# \xed\xa0\x80": "config.yml:6:3",
 	} {

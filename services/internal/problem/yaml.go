@@ -33,13 +33,12 @@ func readYAML(name string, text []byte) (root *node, err error) {
 		return nil, start.malformed("", "longer than %s", maxConfigBytes)
 	}
 	if at, ok := firstInvalid(text); ok {
-		line, begin := bytes.Count(text[:at], []byte("\n"))+1, bytes.LastIndexByte(text[:at], '\n')+1
-		return nil, position{file: name, line: line, col: utf8.RuneCount(text[begin:at]) + 1}.
+		before := plainLines(text[:at])
+		line, begin := bytes.Count(before, []byte("\n"))+1, bytes.LastIndexByte(before, '\n')+1
+		return nil, position{file: name, line: line, col: utf8.RuneCount(before[begin:]) + 1}.
 			fault(CodeConfigMissing, "", "not UTF-8 text: the byte 0x%02x", text[at])
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	text = plainLines(text)
 	if err := checkText(name, string(text)); err != nil {
 		return nil, err
 	}
@@ -82,6 +81,13 @@ func readYAML(name string, text []byte) (root *node, err error) {
 		return nil, start.malformed("", "cannot be read without doubt: the parser found %d of %d texts", r.scalars, scalars)
 	}
 	return root, nil
+}
+
+// plainLines is a text without a byte order mark, whose lines end in LF.
+func plainLines(text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
 // firstInvalid finds the first byte of a text that is no UTF-8.

@@ -86,7 +86,7 @@ func FuzzAnyConfigurationIsReadOrRefusedWithAPlace(f *testing.F) {
 		fullConfig, plainConfig, overlaid, plainConfig + checkerLine, plainConfig + interactorLine,
 		"a: &x [*x]\n", "{a: {b: [1, 'x', \"\\u0000\"]}}", "a: |\n  b\n", "- - - ? x", "\ufeff%YAML 1.2\n---\n", "a: >-\n\n b\n...\n",
 		"a: {b:1, c\td: - e, 'f':g }\nh: i\n  - j: k\n", "\"a\\x41\" : [b , {,} ]# c\r\n\td: }e\n",
-		"type: standard-io@1\nlimits: { timeMs: 1000, memoryBytes: 1 }\noverrideLimits:", // the place of what is missing
+		"\ufeff1+u17\r\xab", "type: standard-io@1\nlimits: { timeMs: 1000, memoryBytes: 1 }\noverrideLimits:", // the place of what is missing
 	} {
 		f.Add(seed)
 	}
