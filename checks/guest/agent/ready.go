@@ -69,7 +69,7 @@ func dockerVersion(ctx context.Context) (string, error) {
 			return version, nil
 		}
 		// No use in waiting for a daemon that has given up.
-		if try%10 == 0 && exec.CommandContext(ctx, "systemctl", "--quiet", "is-failed", "docker.service", "docker20.service").Run() == nil {
+		if try%10 == 0 && exec.CommandContext(ctx, "systemctl", "--quiet", "is-failed", "docker.service", "docker20.service", "docker20-containerd.service").Run() == nil {
 			return "", errors.New("docker.service has failed")
 		}
 		select {
@@ -85,7 +85,7 @@ func dockerJournal() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "journalctl", "--boot", "--no-pager", "--output=cat", "--lines=15",
-		"--unit=docker.service", "--unit=docker20.service").CombinedOutput()
+		"--unit=docker.service", "--unit=docker20.service", "--unit=docker20-containerd.service").CombinedOutput()
 	if err != nil {
 		return fmt.Sprintf("its journal could not be read: %v: %s", err, out)
 	}

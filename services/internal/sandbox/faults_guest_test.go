@@ -295,6 +295,10 @@ func TestAHomeIsNeverSharedAndALivingOneCanBeRemoved(t *testing.T) {
 	if s, err := g.eng.Inspect(t.Context(), id); err != nil || !s.Running {
 		t.Errorf("the first run of the name was ended by the second: running %v, %v", s.Running, err)
 	}
+	// The daemon hears of a death later than its cgroup is gone.
+	if _, err := os.Stat(home.Dir); err != nil {
+		t.Errorf("the home of the first run went with the second: %v", err)
+	}
 	// The daemon could not remove the container; its home goes all the same, and in time.
 	began := time.Now()
 	if err := home.Close(t.Context()); err != nil {
