@@ -347,7 +347,9 @@ func TestWhatWasMadeIsKeptOnRequest(t *testing.T) {
 	keep := &Keep{Dir: t.TempDir()}
 	s := program
 	s.Keep = keep
-	judged(t, newFake(t), open(t), s)
+	if j := judged(t, newFake(t), open(t), s); j.Verdict != verdict.Accepted { // what is kept is compared all the same
+		t.Errorf("judged %s", j.Verdict)
+	}
 	for name, want := range map[string]string{"main.c": string(program.Source), "program": "program", "1a.out": "30\n", "log": ""} {
 		got, err := os.ReadFile(filepath.Join(keep.Dir, name))
 		if err != nil || string(got) != want {
