@@ -247,3 +247,16 @@ func saysItsVersion(t *testing.T, toolchain langimages.Toolchain, version string
 		t.Errorf("%s says of itself %q", toolchain.ID, version)
 	}
 }
+
+// The same memory in a language whose interpreter takes its own from it as well.
+func TestFortyMiBWhereThirtyTwoAreAllowedAreTooManyInPythonToo(t *testing.T) {
+	g := onAHost(t)
+	b := g.bench(open(t, single(30000, 32<<20)), 1)
+	j := g.judge(b, Submission{FileName: "forty.py", Toolchain: "python3", Source: []byte("held = bytearray(b'x') * (40 << 20)\nprint(input())\n")})
+	tested := j.Tests[0]
+	t.Log(row(tested))
+	if j.Verdict != verdict.MemoryLimitExceeded || tested.Reason != verdict.MemoryLimit {
+		t.Errorf("%s", j.Verdict)
+	}
+	nearly(t, tested.Memory, 32<<20)
+}
