@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +22,8 @@ func (d *drive) quick(ctx context.Context, short bool) {
 	d.step("unit tests", func() error { return d.unit(ctx, short) })
 }
 
-// lint checks formatting and runs the analysers over every build of the tree: the release and the guest suites.
+// lint checks formatting and runs the analysers over every build of the tree: the release, the guest suites, and what can be
+// switched off. The last differs from the release in a few packages, and only those are looked at once more.
 func (d *drive) lint(ctx context.Context) error {
 	files, err := d.output(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go")
 	if err != nil {
@@ -41,10 +43,17 @@ func (d *drive) lint(ctx context.Context) error {
 	if len(unformatted) > 0 {
 		errs = append(errs, fmt.Errorf("not gofumpt'ed (make fmt mends it): %s", strings.Join(unformatted, " ")))
 	}
-	for _, tags := range []string{"", "guest"} {
+	switchable, err := behindTag(present, "mutants")
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, build := range []struct {
+		tags     string
+		packages []string
+	}{{"", []string{"./..."}}, {"guest", []string{"./..."}}, {"mutants", switchable}} {
 		errs = append(errs,
-			d.command(ctx, nil, "go", "vet", "-tags", tags, "./..."),
-			d.command(ctx, nil, "go", "tool", lintModule, "staticcheck", "-tags", tags, "./..."))
+			d.command(ctx, nil, "go", slices.Concat([]string{"vet", "-tags", build.tags}, build.packages)...),
+			d.command(ctx, nil, "go", slices.Concat([]string{"tool", lintModule, "staticcheck", "-tags", build.tags}, build.packages)...))
 	}
 	return errors.Join(errs...)
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"go/ast"
 	"go/build"
+	"go/build/constraint"
 	"go/parser"
 	"go/token"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,6 +55,40 @@ func testsOf(dir string, tags ...string) ([]string, error) {
 		}
 	}
 	return tests, nil
+}
+
+// behindTag names the packages, as the go command takes them, of those files whose build constraint asks about a tag. That
+// there are none is an error: the go command would take no package for the one it stands in.
+func behindTag(files []string, tag string) ([]string, error) {
+	packages := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("find what is behind the build tag %s: %w", tag, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "package ") {
+				break
+			}
+			if !constraint.IsGoBuild(line) {
+				continue
+			}
+			expression, err := constraint.Parse(line)
+			if err != nil {
+				return nil, fmt.Errorf("find what is behind the build tag %s: %s: %w", tag, name, err)
+			}
+			expression.Eval(func(asked string) bool { // is asked about every tag, whatever it answers
+				if asked == tag {
+					packages["./"+filepath.ToSlash(filepath.Dir(name))] = true
+				}
+				return true
+			})
+		}
+	}
+	if len(packages) == 0 {
+		return nil, fmt.Errorf("no file of %d is behind the build tag %s", len(files), tag)
+	}
+	return slices.Sorted(maps.Keys(packages)), nil
 }
 
 // isTest says whether the go command takes a function of this name for a test.

@@ -39,6 +39,38 @@ func TestASuiteIsTheTestsThatOnlyTheTagBrings(t *testing.T) {
 	}
 }
 
+func TestWhatIsBehindATagIsThePackagesWhoseFilesAskAboutIt(t *testing.T) {
+	t.Chdir(t.TempDir())
+	texts := map[string]string{
+		"on/a.go":     "// Package on is on.\n\n//go:build mutants\n\npackage on\n",
+		"off/a.go":    "//go:build linux && !(guest || mutants)\n\npackage off\n",
+		"plain/a.go":  "package plain\n\nconst text = `\n//go:build mutants\n`\n",
+		"other/a.go":  "//go:build guest\n\npackage other\n",
+		"on/b.go":     "//go:build !mutants\n\npackage on\n",
+		"longer/a.go": "//go:build mutants2\n\npackage longer\n",
+	}
+	var files []string
+	for name, text := range texts {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, name)
+	}
+	got, err := behindTag(files, "mutants")
+	if want := []string{"./off", "./on"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if got, err := behindTag(files, "nobody"); err == nil {
+		t.Errorf("behind a tag that no file knows are %q", got)
+	}
+	if got, err := behindTag([]string{"gone.go"}, "mutants"); err == nil {
+		t.Errorf("behind the tag of a file that is gone are %q", got)
+	}
+}
+
 func TestOfASuitesTestsOnlyThoseAskedForRun(t *testing.T) {
 	d, _ := faked(&fakeGuest{})
 	all := []string{"TestOne", "TestTwo", "TestThree"}
