@@ -398,6 +398,34 @@ func TestWrongUseIsStatusTwo(t *testing.T) {
 	}
 }
 
+func TestATestThatTakesMoreThanAnHourSaysSoLoudly(t *testing.T) {
+	t.Setenv(nixTrees, "")
+	for _, c := range []struct {
+		args []string
+		took time.Duration
+		slow bool
+	}{
+		{[]string{"test", "judging"}, 61 * time.Minute, true},
+		{[]string{"test", "judging"}, 59 * time.Minute, false},
+		{[]string{"suites", "judging"}, 61 * time.Minute, false}, // may be told to do as much as it likes
+	} {
+		d, out := faked(&fakeGuest{suite: prints(passes, guest.Result{}), compare: nothingLeft})
+		d.began = time.Now().Add(-c.took)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // neither linters nor tests are started
+		if code := d.run(ctx, c.args); code != 1 {
+			t.Errorf("%v: status %d", c, code)
+		}
+		slow := strings.Contains(out.String(), "\nSLOW: this took 1h1m") && strings.Contains(out.String(), "should take 1h0m0s at most")
+		if slow != c.slow || strings.Contains(out.String(), "SLOW") != c.slow {
+			t.Errorf("%v: it says\n%s", c, out)
+		}
+		if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); !strings.HasSuffix(lines[len(lines)-1], " skipped") {
+			t.Errorf("%v: the closing line is %q", c, lines[len(lines)-1])
+		}
+	}
+}
+
 func TestARunThatIsStoppedSaysWhatStoppedItAndFails(t *testing.T) {
 	d, out := faked(&fakeGuest{})
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -42,7 +42,11 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 		fmt.Fprintln(os.Stderr, "usage: drive lint|quick|test|suites|soak|mutants|bench|demo|demo-server")
 		return 2
 	}
-	d := newDrive(w)
+	return newDrive(w).run(ctx, args)
+}
+
+// run carries out one command, which is named.
+func (d *drive) run(ctx context.Context, args []string) int {
 	if args[0] != "soak" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, atMost, fmt.Errorf("this took longer than %s", atMost))
@@ -54,6 +58,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 	case "quick":
 		d.quick(ctx, true)
 	case "test":
+		d.goal = testGoal
 		d.quick(ctx, false)
 		d.step("flake", func() error { return d.evaluation(ctx) })
 		d.guestSuites(ctx, testVariants, args[1:])
@@ -120,8 +125,10 @@ func (d *drive) endedEarly(ctx context.Context) {
 	}
 }
 
-// atMost bounds everything but a soak. It is far above the budget of an hour, and below what a machine that runs this by
-// itself allows.
+// testGoal is what a whole test may take on two processors under emulation. One that takes longer passes, and says so loudly.
+const testGoal = time.Hour
+
+// atMost bounds everything but a soak. It is far above testGoal, and below what a machine that runs this by itself allows.
 const atMost = 86 * time.Minute
 
 // drive collects what was run. A step that could not be carried out counts as one failure.
@@ -133,6 +140,8 @@ type drive struct {
 	// only are the tests of suites that are run; nil for all.
 	only  *regexp.Regexp
 	began time.Time
+	// goal is how long the whole should take at most; 0 for no such goal.
+	goal time.Duration
 
 	mu      sync.Mutex // over what follows: guests are up side by side
 	tallies []*tally
@@ -218,6 +227,10 @@ func (d *drive) close() int {
 		fmt.Fprintf(d.out, "FAILED  %s\n", b)
 	}
 	failed += len(d.broken)
+	if took := time.Since(d.began); d.goal > 0 && took > d.goal {
+		fmt.Fprintf(d.out, "SLOW: this took %s, and should take %s at most: see above where the time went, and move what repeats or waits to make soak\n",
+			took.Round(time.Second), d.goal)
+	}
 	fmt.Fprintf(d.out, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	if failed > 0 {
 		return 1
