@@ -182,6 +182,38 @@ func TestTheExamplesShowEveryVerdictInEveryLanguageAndEveryKindOfProblem(t *test
 	}
 }
 
+// What a newcomer sees first are these two: each shows all that can become of a program (no program gets a part of its points
+// there), and together they show every language.
+func TestSumAndSquaresShowEveryLabelAndTogetherEveryLanguage(t *testing.T) {
+	labels := []string{
+		"accepted", "wrong_answer", "time_limit_exceeded", "memory_limit_exceeded", "output_limit_exceeded", "run_time_error",
+		"compile_error", "policy_violation",
+	}
+	families := map[string]bool{}
+	for _, name := range []string{"sum", "squares"} {
+		p := openExample(t, name)
+		solutions, err := p.LabelledSolutions()
+		must(t, err)
+		shown := map[string]bool{}
+		for _, s := range solutions {
+			shown[s.Label] = true
+			if toolchain, ok := langimages.Default().ByExtension(s.Path); ok {
+				families[toolchain.Family] = true
+			}
+		}
+		for _, label := range labels {
+			if !shown[label] {
+				t.Errorf("no solution of %s is labelled %s", name, label)
+			}
+		}
+	}
+	for _, family := range []string{"c", "cpp", "python"} {
+		if !families[family] {
+			t.Errorf("no solution of sum or squares is in %s: there are %v", family, families)
+		}
+	}
+}
+
 func TestAnExampleBreaksTheSourceRulesIfItsLabelSaysSoAndNotOtherwise(t *testing.T) {
 	rules, err := policy.Default()
 	must(t, err)
