@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, w io.Writer) int {
 
 // run carries out one command, which is named.
 func (d *drive) run(ctx context.Context, args []string) int {
-	if args[0] != "soak" {
+	if args[0] != "soak" && !(args[0] == "suites" && slices.Contains(args, "--soak")) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, atMost, fmt.Errorf("this took longer than %s", atMost))
 		defer cancel()
@@ -128,7 +128,7 @@ func (d *drive) endedEarly(ctx context.Context) {
 // testGoal is what a whole test may take on two processors under emulation. One that takes longer passes, and says so loudly.
 const testGoal = time.Hour
 
-// atMost bounds everything but a soak. It is far above testGoal, and below what a machine that runs this by itself allows.
+// atMost bounds everything but a soak, and suites that are run as in one. It is far above testGoal, and below what a machine that runs this by itself allows.
 const atMost = 86 * time.Minute
 
 // drive collects what was run. A step that could not be carried out counts as one failure.
