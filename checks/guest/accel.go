@@ -11,89 +11,138 @@ import (
 	"time"
 )
 
-// tcg runs the guest's processors in software, each on a thread of its own.
-const tcg = "tcg,thread=multi"
+// The ways to run the guest's processors, as QEMU's -accel takes them.
+const (
+	kvm = "kvm"
+	tcg = "tcg,thread=multi" // in software, each on a thread of its own
+)
 
-// kvmProbe is how long a guest that is run by the processor itself may take to say its first word. It needs well under a
-// second; a machine that offers KVM and cannot run a guest hangs or aborts in its first instructions.
-const kvmProbe = 8 * time.Second
+// accelChooser decides how a guest's processors are run.
+type accelChooser struct {
+	device string        // that a machine with KVM has
+	bound  time.Duration // how long a machine that is tried out may say nothing
+}
 
-// chooseAccel says how the guest's processors are run, decided by booting: /dev/kvm can be there, open and accept a machine,
-// and still not run it. The answer is kept until this machine restarts.
-func chooseAccel(ctx context.Context, b *built, log io.Writer) (string, error) {
+// thisMachine bounds the trial by several times what it takes: a guest that is run by the processor itself says its first word
+// in well under a second. A machine that offers KVM and cannot run a guest hangs or aborts in its first instructions.
+var thisMachine = accelChooser{device: "/dev/kvm", bound: 8 * time.Second}
+
+// choose says how the guest's processors are run, decided by booting: /dev/kvm can be there, open and accept a machine, and
+// still not run it. The answer is kept until this machine restarts or a guest that KVM runs does not come up. Each call says
+// it in one line, with QEMU's version. An error is a trial that could not be made: it says nothing about KVM, and nothing is
+// kept.
+func (c accelChooser) choose(ctx context.Context, b *built, log io.Writer) (string, error) {
 	version, err := command{args: append(loader(b.qemu, "qemu-system-x86_64"), "--version")}.run(ctx)
 	if err != nil {
 		return "", err
 	}
 	version, _, _ = strings.Cut(strings.TrimSpace(version), "\n")
-	if _, err := os.Stat("/dev/kvm"); err != nil {
-		fmt.Fprintf(log, "guest: %s; this machine has no /dev/kvm, so the guest's processors are emulated, several times slower\n", version)
+	say := func(how string) { fmt.Fprintf(log, "guest: %s; %s\n", version, how) }
+	if _, err := os.Stat(c.device); err != nil {
+		say(fmt.Sprintf("this machine has no %s, so the guest's processors are emulated, several times slower", c.device))
 		return tcg, nil
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	var k keyHash
-	k.value("boot", string(boot))
-	k.value("built", b.key)
-	key, err := k.sum()
+	memo, err := accelMemo(b)
 	if err != nil {
 		return "", err
 	}
-	memo := filepath.Join(b.cache, "accel-"+key)
-	if answer, err := os.ReadFile(memo); err == nil {
-		return string(answer), nil
+	// Anything else in it, as an interrupted write leaves, is no answer.
+	switch answer, _ := os.ReadFile(memo); string(answer) {
+	case kvm:
+		say("the guest's processors are run by KVM, as it was found to work before")
+		return kvm, nil
+	case tcg:
+		say(fmt.Sprintf("%s is there and did not run a guest when that was tried, so the guest's processors are emulated, several times slower"+
+			" (to try again remove %s)", c.device, memo))
+		return tcg, nil
 	}
-	accel := "kvm"
-	if err := probeKVM(ctx, b); err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		fmt.Fprintf(log, "guest: %s; /dev/kvm is there and does not run a guest (%v), so its processors are emulated, several times slower\n", version, err)
+	failed, err := c.probeKVM(ctx, b)
+	if err != nil {
+		return "", fmt.Errorf("try out whether %s runs a guest: %w", c.device, err)
+	}
+	accel := kvm
+	if failed != "" {
 		accel = tcg
+		say(fmt.Sprintf("%s is there and does not run a guest (%s), so the guest's processors are emulated, several times slower",
+			c.device, strings.ReplaceAll(failed, "\n", " / ")))
 	} else {
-		fmt.Fprintf(log, "guest: %s; the guest's processors are run by KVM\n", version)
+		say("the guest's processors are run by KVM")
 	}
 	return accel, os.WriteFile(memo, []byte(accel), 0o644)
 }
 
-// probeKVM boots the kernel until it says something.
-func probeKVM(ctx context.Context, b *built) (err error) {
-	dir, err := os.MkdirTemp(filepath.Join(b.cache, "instances"), ".probe-")
+// accelMemo is the file in which the choice for this build is kept while this machine is up.
+func accelMemo(b *built) (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("how the guest's processors are run is kept for one boot of this machine: %w", err)
+	}
+	var k keyHash
+	k.value("boot", string(boot))
+	k.value("built", b.key)
+	key, err := k.sum()
+	return filepath.Join(b.cache, "accel-"+key), err
+}
+
+// forgetAccel makes the next start try KVM out anew. It is called when a guest did not come up: a first word is not yet a boot,
+// and what worked an hour ago may not work now. That processors are emulated is not doubted by a guest that does not come up.
+func forgetAccel(b *built, accel string) error {
+	if accel != kvm {
+		return nil
+	}
+	memo, err := accelMemo(b)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Remove(memo); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("make the next start try KVM out anew: %w", err)
+	}
+	return nil
+}
+
+// probeKVM boots the kernel until it says something, and returns "" when it did, otherwise what speaks against KVM. An error is
+// a machine that could not be tried out: nothing is known then.
+func (c accelChooser) probeKVM(ctx context.Context, b *built) (failed string, err error) {
+	dir, err := os.MkdirTemp(filepath.Join(b.cache, "instances"), ".probe-")
+	if err != nil {
+		return "", err
+	}
+	// A process that could not be ended keeps its directory, and with it the record that "guest down --all" ends it by.
+	defer func() { err = errors.Join(err, remove(dir)) }()
 	if err := newMemory(filepath.Join(dir, memoryFile)); err != nil {
-		return err
+		return "", err
 	}
 	variant, err := FindVariant(DefaultVariant)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := overlay(ctx, b.qemu, filepath.Join(b.disk, "disk.raw"), "raw", filepath.Join(dir, "disk.qcow2")); err != nil {
-		return err
+		return "", err
 	}
-	p, err := machine{qemu: b.qemu, disk: b.disk, accel: "kvm", variant: variant, memory: memoryFile}.start(dir)
-	if err != nil {
-		return err
+	p, err := machine{qemu: b.qemu, disk: b.disk, accel: kvm, variant: variant, memory: memoryFile}.start(dir)
+	if err != nil { // the same program has just said its version
+		return err.Error(), nil
 	}
-	defer func() { err = errors.Join(err, p.kill()) }()
 	// So that it can be ended when this process is killed in the middle.
-	if err := (record{Name: filepath.Base(dir), Variant: variant.Name, QEMU: p, Accel: "kvm", Key: b.key, Started: time.Now()}).write(dir); err != nil {
-		return err
+	if err := (record{Name: filepath.Base(dir), Variant: variant.Name, QEMU: p, Accel: kvm, Key: b.key, Started: time.Now()}).write(dir); err != nil {
+		return "", errors.Join(err, p.kill())
 	}
-	deadline := time.After(kvmProbe)
+	deadline := time.After(c.bound)
 	for {
 		if info, err := os.Stat(filepath.Join(dir, "console.log")); err == nil && info.Size() > 0 {
-			return nil
+			return "", nil
 		}
 		if !p.alive() {
-			return fmt.Errorf("QEMU has ended: %s", tail(filepath.Join(dir, "qemu.log"), 3))
+			if takenDown(dir) {
+				return "", errTakenDown
+			}
+			return "QEMU has ended: " + tail(filepath.Join(dir, "qemu.log"), 3), nil
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		case <-deadline:
-			return fmt.Errorf("it said nothing within %v", kvmProbe)
+			return fmt.Sprintf("it said nothing within %v", c.bound), nil
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -104,7 +104,8 @@ func (g *Guest) connection(ctx context.Context) (*wire.Conn, error) {
 			if cause := context.Cause(ctx); !errors.Is(last, cause) {
 				last = fmt.Errorf("%w (%w)", cause, last)
 			}
-			return nil, fmt.Errorf("reach the agent of the guest %s: %w", g.record.Name, last)
+			// The context may have ended because QEMU has.
+			return nil, g.explained(nil, fmt.Errorf("reach the agent of the guest %s: %w", g.record.Name, last))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -118,7 +118,7 @@ func Up(ctx context.Context, o Options) (*Guest, error) {
 	if err := remove(dir); err != nil {
 		return nil, err
 	}
-	accel, err := chooseAccel(ctx, b, o.Log)
+	accel, err := thisMachine.choose(ctx, b, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +157,11 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	if err := overlay(ctx, b.qemu, filepath.Join(b.disk, "disk.raw"), "raw", filepath.Join(dir, "disk.qcow2")); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, forgetAccel(b, accel))
+		}
+	}()
 	p, err := m.start(dir)
 	if err != nil {
 		return nil, err

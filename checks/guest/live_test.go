@@ -278,6 +278,9 @@ func TestLiveDeadline(t *testing.T) {
 	if derr != nil || exists(dir) {
 		t.Errorf("left behind: %s %v", dir, derr)
 	}
+	if left := processesIn(t, dir); len(left) > 0 {
+		t.Errorf("still running: %v", left)
+	}
 	list, lerr := List()
 	if lerr != nil || slices.ContainsFunc(list, func(s Status) bool { return s.Name == name }) {
 		t.Errorf("%v %v", list, lerr)

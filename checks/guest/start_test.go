@@ -138,6 +138,58 @@ func TestAStartThatFailsBecauseItWasTakenDownSaysSo(t *testing.T) {
 	}
 }
 
+func TestAStartThatFailsEndsTheProcessOfItsRecordAndNoOther(t *testing.T) {
+	b := fakeQEMU(t, "trap '' TERM; while :; do sleep 0.1; done") // only SIGKILL ends it
+	dir := filepath.Join(b.cache, "instances", "x")
+	other, earlier := filepath.Join(b.cache, "instances", "x.2"), filepath.Join(b.cache, "instances", "x-2")
+	for _, d := range []string{dir, other, earlier} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(dir string) process {
+		t.Helper()
+		p, err := machine{qemu: b.qemu, disk: b.disk, accel: tcg, memory: memoryFile}.start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.kill() })
+		return p
+	}
+	p, bystander := start(dir), start(other)
+	if err := (record{Name: "x", QEMU: p}).write(dir); err != nil {
+		t.Fatal(err)
+	}
+	// A record of a process whose number was given to another one since.
+	if err := (record{Name: "x-2", QEMU: process{PID: bystander.PID, Start: bystander.Start - 1}}).write(earlier); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, other} {
+		if found := processesIn(t, d); len(found) == 0 {
+			t.Fatalf("no process is seen in %s, where one runs", d)
+		}
+	}
+	broken := errors.New("broken")
+	for _, d := range []string{dir, earlier} {
+		if err := clearAway(d, filepath.Base(d), broken); !errors.Is(err, broken) || exists(d) {
+			t.Errorf("%v", err)
+		}
+	}
+	if p.alive() {
+		t.Errorf("process %d is still there", p.PID)
+	}
+	// What the script runs of its own ends a moment after it.
+	for end := time.Now().Add(10 * time.Second); len(processesIn(t, dir)) > 0 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if left := processesIn(t, dir); len(left) > 0 {
+		t.Errorf("still running: %v", left)
+	}
+	if !bystander.alive() || len(processesIn(t, other)) == 0 {
+		t.Error("the process of another guest was ended")
+	}
+}
+
 func TestAGuestThatEndsShowsTheLastLinesOfItsConsole(t *testing.T) {
 	dir := t.TempDir()
 	cmd, p := sleeper(t)

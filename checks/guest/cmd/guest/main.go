@@ -199,13 +199,19 @@ func execute(ctx context.Context, args []string) (int, error) {
 	res, err := g.Exec(ctx, guest.Cmd{
 		Args: fs.Args(), Env: env, Dir: *dir, Timeout: *timeout, Stdin: standardInput(), Stdout: os.Stdout, Stderr: os.Stderr,
 	})
+	return execStatus(res, err, fs.Args(), *timeout)
+}
+
+// execStatus is the exit status of "guest exec" for how the command ended, and what is said about it. A command whose time was
+// up was killed too: that it was its time is said first.
+func execStatus(res guest.Result, err error, args []string, timeout time.Duration) (int, error) {
 	switch {
 	case errors.Is(err, guest.ErrNotStarted):
 		return exitNotStarted, err
 	case err != nil:
 		return exitUnreachable, err
 	case res.TimedOut:
-		return exitTimeout, fmt.Errorf("%s did not end within %v: it was killed with everything it started", strings.Join(fs.Args(), " "), *timeout)
+		return exitTimeout, fmt.Errorf("%s did not end within %v: it was killed with everything it started", strings.Join(args, " "), timeout)
 	case res.Signal != 0:
 		return 128 + res.Signal, nil
 	}
