@@ -88,9 +88,7 @@ func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(p.sub.home.Dir, "cgroup.freeze"), []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, p.sub.home.Dir)
 	began := time.Now()
 	o, err := p.Go(t.Context())
 	if err == nil && o.Stop != NeverStarted {
@@ -99,6 +97,27 @@ func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
 	t.Logf("after %v: %v, %v", time.Since(began).Round(time.Millisecond), o.Stop, err)
 	if err := p.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// freeze stops everything in a cgroup and waits until the kernel says that it stands: until then a thread may still come
+// as far as its next return from the kernel, and that is processor time and an opened channel.
+func freeze(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(events), "frozen 1") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not stand still within a minute of its freezing: %q", dir, events)
+		}
 	}
 }
 
