@@ -8,7 +8,7 @@ import (
 )
 
 // soakVariants are the hosts that only soak runs the suites on, beside those of test.
-var soakVariants = []string{"systemd-runc", "cgroupfs-runc", "docker20"}
+var soakVariants = []string{"systemd-runc", "cgroupfs-runc", "docker20", "hybrid"}
 
 // fuzzTime is how long each fuzz target runs in a soak.
 const fuzzTime = "60s"

@@ -17,15 +17,6 @@ import (
 //go:embed testdata/*.txt
 var said embed.FS
 
-// causes are, for each host that must refuse, the requirements that it is broken in. What only follows from one is listed by the
-// check as not asked.
-var causes = map[string][]string{
-	"legacy":     {"cgroup.unified"},
-	"hybrid":     {"cgroup.unified"},
-	"unconfined": {"container.seccomp", "docker.seccomp"}, // what the daemon says, and what is seen inside
-	"nopids":     {"cgroup.controllers"},
-}
-
 func aBrokenHostIsFoundUnfitWithTheCauseAndTheCure(t *testing.T) {
 	causes := causes[variant(t)]
 	text := evalhost(t, nil, "check")
