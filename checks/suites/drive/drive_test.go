@@ -305,6 +305,24 @@ func TestASuiteIsGivenItsSettingsAndATime(t *testing.T) {
 	}
 }
 
+// A soak that is out of time says how far it came and fails. It can do so only before its suite is ended: it once had three hours, and
+// its suite two.
+func TestASoakIsOutOfTimeBeforeItsSuiteIs(t *testing.T) {
+	d, _ := faked(&fakeGuest{})
+	d.soak = true
+	for _, variant := range []string{"systemd", "cgroupfs"} {
+		var bound string
+		for _, setting := range d.repetition(variant) {
+			if value, ok := strings.CutPrefix(setting, "EVALHOST_TEST_SOAK_FOR="); ok {
+				bound = value
+			}
+		}
+		if soak, err := time.ParseDuration(bound); err != nil || soak <= 0 || soak > d.suiteTime()-30*time.Minute {
+			t.Errorf("%s: the soak may take %q (%v), and its suite %v", variant, bound, err, d.suiteTime())
+		}
+	}
+}
+
 func TestTheTimesOfABuildAreInTheTable(t *testing.T) {
 	g := &fakeGuest{suite: prints(passes, guest.Result{}), compare: nothingLeft}
 	d, out := faked(g)

@@ -185,10 +185,13 @@ func (d *drive) runSuite(ctx context.Context, g machine, s suite, where stay) er
 	return errors.Join(errs...)
 }
 
+// soakFor is how long a soak may go on making runs. It is in the middle of a suite, so a suite is given more.
+const soakFor = 4 * time.Hour
+
 // suiteTime bounds one suite on one variant: the test binary ends itself, and says where it was, a minute before it is ended.
 func (d *drive) suiteTime() time.Duration {
 	if d.soak {
-		return 2 * time.Hour
+		return soakFor + time.Hour
 	}
 	return 40 * time.Minute
 }
@@ -200,7 +203,7 @@ func (d *drive) repetition(variant string) []string {
 	case !d.soak:
 		return []string{"EVALHOST_TEST_KILLS=3"}
 	case slices.Contains(testVariants, variant):
-		return []string{"EVALHOST_TEST_KILLS=10", "EVALHOST_TEST_SOAK=500"}
+		return []string{"EVALHOST_TEST_KILLS=10", "EVALHOST_TEST_SOAK=500", "EVALHOST_TEST_SOAK_FOR=" + soakFor.String()}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,11 +19,11 @@ import (
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
 
-// EVALHOST_TEST_SOAK is how many runs the soak makes, EVALHOST_TEST_SOAK_FOR how long it goes on at most.
+// EVALHOST_TEST_SOAK is how many runs the soak makes, EVALHOST_TEST_SOAK_FOR how long it goes on at most; fewer runs are a failure.
 const (
 	soakRuns    = "EVALHOST_TEST_SOAK"
 	soakFor     = "EVALHOST_TEST_SOAK_FOR"
-	soakDefault = "6" // every kind of run twice; make soak asks for 500
+	soakDefault = "8" // every kind of run once more; make soak asks for 500
 )
 
 // soakTrail is after how many runs everything is counted on the way: whether it grows is seen in the middle already.
@@ -95,8 +96,68 @@ func journal() string {
 	return strings.TrimSpace(string(out)) + "; lines " + strings.TrimSpace(string(lines))
 }
 
-// Nothing of a host and of the process that judges grows with the number of runs.
-func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
+// soakKind is one kind of step, and what must come of it.
+type soakKind struct {
+	name string
+	run  *Run // nil for a build
+	ends []Stop
+}
+
+// soakKinds are runs of every profile and of every way to be ended. Their number is even: two are made at a time.
+func (g *guest) soakKinds() []soakKind {
+	g.t.Helper()
+	kind := func(name string, r Run, ends ...Stop) soakKind { return soakKind{name, &r, ends} }
+	greedy, spin := g.actor("touch", "64"), g.actor("spin")
+	greedy.Limits.Memory = 16 * verdict.MiB
+	spin.Limits.Time = 100 * time.Millisecond
+	return []soakKind{
+		kind("input that is copied", g.actor("copy"), OnItsOwn),
+		kind("an exit code", g.actor("exit", "3"), OnItsOwn),
+		kind("too much memory", greedy, Memory),
+		kind("a checker", g.judgedBy(Checker, "check-ok", "copy"), OnItsOwn),
+		kind("an interactor", g.judgedBy(Interactor, "interact", "play"), OnItsOwn),
+		kind("a loop without end", spin, TimeLimit, Overall), // the latter where others have the processors
+		kind("output without end", g.actor("token"), Output),
+		{name: "a build"},
+	}
+}
+
+// soakStep makes one of them in a lane.
+func (g *guest) soakStep(k soakKind, lane int) error {
+	ctx := g.t.Context()
+	if k.run == nil {
+		b, err := g.job.Build(ctx, shell("cp /src/main.c /out/program"))
+		if err == nil && b.Program == nil {
+			err = fmt.Errorf("it left nothing: %s", shown(b.Outcome))
+		}
+		return err
+	}
+	r := *k.run
+	r.Lane = lane
+	if r.Input != nil {
+		r.Input = strings.NewReader("the input\n")
+	}
+	if r.Judge == nil {
+		r.Output = &sink{}
+	}
+	p, err := g.job.Prepare(ctx, r)
+	if err != nil {
+		return err
+	}
+	o, err := p.Go(ctx)
+	switch {
+	case err != nil:
+	case !slices.Contains(k.ends, o.Stop):
+		err = fmt.Errorf("it ended otherwise than by %v: %s", k.ends, shown(o.Outcome))
+	case r.Judge != nil && (o.Judge == nil || !strings.HasPrefix(string(o.Judge.Answer), "OK\n")):
+		err = fmt.Errorf("its judge's answer: %+v", o.Judge)
+	}
+	return errors.Join(err, p.Close())
+}
+
+// Nothing of a host and of the process that judges grows with the number of runs, of jobs and of builds. Two are made at a time, each in
+// a lane of its own.
+func TestNothingGrowsWithTheNumberOfRunsInTwoLanes(t *testing.T) {
 	n, err := strconv.Atoi(told(soakRuns, soakDefault))
 	if err != nil {
 		t.Fatal(err)
@@ -106,53 +167,52 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := onAHost(t)
-	kinds := []func() Run{
-		func() Run { return g.actor("copy") },
-		func() Run { return g.actor("exit", "3") },
-		func() Run {
-			r := g.actor("touch", "64")
-			r.Limits.Memory = 16 * verdict.MiB
-			return r
-		},
-	}
-	// Every kind once before the first count: what is made once for ever is no growth.
-	round := func(i int) error {
-		r := kinds[i%len(kinds)]()
-		r.Lane = i % len(testLanes())
-		p, err := g.job.Prepare(t.Context(), r)
-		if err != nil {
-			return err
-		}
-		o, err := p.Go(t.Context())
-		if err == nil && o.Stop != OnItsOwn && o.Stop != Memory {
-			err = fmt.Errorf("run %d: %s", i, shown(o.Outcome))
-		}
-		if e := p.Close(); err == nil {
-			err = e
-		}
-		return err
-	}
-	two := func(i int) {
+	g.box.cap = 4 * verdict.MiB
+	kinds, lanes := g.soakKinds(), len(testLanes())
+	made := 0
+	two := func() {
 		errs := make(chan error, 2)
-		for k := range 2 {
-			go func() { errs <- round(2*i + k) }()
+		for i := made; i < made+2; i++ {
+			k := kinds[i%len(kinds)]
+			lane := (i + i/len(kinds)) % lanes // each kind in each lane, the two at a time in different ones
+			go func() {
+				err := g.soakStep(k, lane)
+				if err != nil {
+					err = fmt.Errorf("run %d, %s, in lane %d: %w", i, k.name, lane, err)
+				}
+				errs <- err
+			}()
 		}
-		for range 2 {
-			if err := <-errs; err != nil {
-				t.Fatal(err)
-			}
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Fatal(err)
 		}
+		made += 2
 	}
-	for i := range len(kinds) {
-		two(i)
+	// Counted between jobs: the sources of builds and the copies of programs are a job's until its end.
+	between := func(count func() counts) counts {
+		if err := g.job.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := count()
+		if g.job, err = g.box.OpenJob(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	before, journalBefore := g.settled(nil, 0), journal()
+	// Every kind once before the first count, and in a soak in every lane: what is made once for ever is no growth.
+	first := len(kinds)
+	if n >= soakTrail {
+		first *= 2
+	}
+	for made < first {
+		two()
+	}
+	before, journalBefore := between(func() counts { return g.settled(nil, 0) }), journal()
 	began := time.Now()
-	done := 0
 	trails := map[string][]int{} // of what is dying
-	for ; done < n && time.Since(began) < limit; done += 2 {
-		if done%soakTrail == 0 && n >= soakTrail {
-			c := g.count()
+	for ; made-first < n && time.Since(began) < limit; two() {
+		if done := made - first; done%soakTrail == 0 && n >= soakTrail {
+			c := between(g.count)
 			for name, n := range c {
 				if strings.HasPrefix(name, dying) {
 					trails[name] = append(trails[name], n)
@@ -160,10 +220,9 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 			}
 			t.Logf("SOAK after %d runs, with what was before: %s", done, c.since(before))
 		}
-		two(done / 2)
 	}
-	took := time.Since(began)
-	after := g.settled(before, done)
+	done, took := made-first, time.Since(began)
+	after := between(func() counts { return g.settled(before, done) })
 	grew := after.above(before, done)
 	for name, trail := range trails {
 		if rises(trail) {
@@ -175,7 +234,8 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	t.Logf("SOAK %d runs in two lanes, %v each; journal before: %s; after: %s", done, (took / time.Duration(max(done, 1))).Round(time.Millisecond), journalBefore, journal())
+	t.Logf("SOAK %d runs of %d kinds in %d lanes, %v each; journal before: %s; after: %s", done, len(kinds), lanes,
+		(took / time.Duration(max(done, 1))).Round(time.Millisecond), journalBefore, journal())
 	for _, name := range names {
 		t.Logf("SOAK %-60s %5d %5d", name, before[name], after[name])
 	}
@@ -183,7 +243,7 @@ func TestNothingGrowsWithTheNumberOfRuns(t *testing.T) {
 		t.Errorf("after %d runs %s", done, one)
 	}
 	if done < n {
-		t.Logf("SOAK stopped by %s=%v after %d of %d runs", soakFor, limit, done, n)
+		t.Errorf("only %d of %d runs were made in %v (%s)", done, n, limit, soakFor)
 	}
 }
 
