@@ -1,5 +1,6 @@
 # The images that suites use besides the language images, as checks/guest/testimages.go makes them: one with a shell and the
-# usual tools, and one that declares everything an image could try to have its way with.
+# usual tools, one that declares everything an image could try to have its way with, and the same without a volume, for which alone
+# an image is refused.
 { pkgs }:
 let
   build =
@@ -27,6 +28,24 @@ in
   "evalhost/test-busybox:local" = build "test-busybox" {
     Env = [ path ];
     Cmd = [ "/bin/true" ];
+  };
+  "evalhost/test-wilful:local" = build "test-wilful" {
+    Env = [
+      path
+      "LD_PRELOAD=/evil.so"
+    ];
+    Entrypoint = [
+      "/bin/echo"
+      "the image's own entry point ran"
+    ];
+    Cmd = [ "the image's own command" ];
+    Healthcheck = {
+      Test = [
+        "CMD-SHELL"
+        "echo healthy >>/dev/shm/health"
+      ];
+      Interval = 1000000000;
+    };
   };
   "evalhost/test-hostile:local" = build "test-hostile" {
     Env = [

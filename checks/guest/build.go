@@ -106,7 +106,7 @@ func plan(root, cache string) (*built, []*stage, error) {
 // imageOrder is by how long an image takes to build.
 var imageOrder = map[string]int{"clang": 1, "gcc": 2, "pypy": 3, "cpython": 4}
 
-// imageStages are the language images, those that take longest first, and the two images for tests, last.
+// imageStages are the language images, those that take longest first, and the images for tests, last.
 func imageStages(root string, qemu *stage, add func(*stage, []string, func(*keyHash)) *stage) ([]*stage, error) {
 	spec, err := readDebianImages(root)
 	if err != nil {

@@ -30,7 +30,7 @@ const manifestFile = "images.json"
 
 // ExportImages makes the language images unless they are in the cache already, and puts them into a directory for a host
 // that is not NixOS: <name>.tar for each, which "docker load -i" takes, and images.json, which says what the loaded images
-// must be. With tests, the two images of the suites are put beside them; the manifest does not speak of those. Nothing
+// must be. With tests, the images of the suites are put beside them; the manifest does not speak of those. Nothing
 // else of the guest is built that they do not need. The same images give the same bytes.
 //
 // Every archive is read as it is copied and must describe the image that was built: one that does not is an error, and then

@@ -11,15 +11,26 @@ import (
 const (
 	TestImage    = "evalhost/test-busybox:local" // a shell and the usual tools, nothing declared
 	HostileImage = "evalhost/test-hostile:local" // declares a volume, an entry point and a health check
+	WilfulImage  = "evalhost/test-wilful:local"  // the same without the volume, for which alone an image is refused
 )
 
-// makeTestImages writes the two images, both of one static busybox.
+// makeTestImages writes these images, all of one static busybox.
 func makeTestImages(tree, dir string) error {
 	layer := filepath.Join(dir, "layer.tar")
 	if err := writeBusyboxLayer(filepath.Join(tree, "usr/bin/busybox"), layer); err != nil {
 		return err
 	}
 	if err := finishImageKeeping(dir, "test-busybox", layer, TestImage, imageConfig{Env: []string{imagePath}, Cmd: []string{"/bin/true"}}); err != nil {
+		return err
+	}
+	// Its health check writes where every container can, whoever it runs as.
+	err := finishImageKeeping(dir, "test-wilful", layer, WilfulImage, imageConfig{
+		Env:         []string{imagePath, "LD_PRELOAD=/evil.so"},
+		Entrypoint:  []string{"/bin/echo", "the image's own entry point ran"},
+		Cmd:         []string{"the image's own command"},
+		Healthcheck: &imageHealth{Test: []string{"CMD-SHELL", "echo healthy >>/dev/shm/health"}, Interval: int64(time.Second)},
+	})
+	if err != nil {
 		return err
 	}
 	return finishImage(dir, "test-hostile", layer, HostileImage, imageConfig{
