@@ -35,6 +35,7 @@ const (
 	langImage    = "evalhost/lang-gcc:local"
 	testImage    = "evalhost/test-busybox:local"
 	hostileImage = "evalhost/test-hostile:local"
+	wilfulImage  = "evalhost/test-wilful:local"
 )
 
 // guest is one Sandbox over the real daemon.
