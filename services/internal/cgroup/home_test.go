@@ -34,7 +34,7 @@ func TestAnInstanceIsMadeSafeForAUnitsName(t *testing.T) {
 	}
 }
 
-func TestNamesOfRunsAreUniqueAndHaveNoDash(t *testing.T) {
+func TestC25C65NamesOfRunsAreUniqueAndHaveNoDash(t *testing.T) {
 	seen := map[Name]bool{}
 	for range 1000 {
 		n := NewName("cli-1")

@@ -64,11 +64,11 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		{"kernel", "no file", without(osrelease), Failed, "could not be read", "/proc"},
 
 		{
-			"cgroup.unified", "legacy", changed(mountinfo, "29 25 0:25 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"+v1),
+			"cgroup.unified", "C62 legacy", changed(mountinfo, "29 25 0:25 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"+v1),
 			Failed, "legacy", "systemd.unified_cgroup_hierarchy=1",
 		},
 		{
-			"cgroup.unified", "hybrid", changed(mountinfo, v1+"32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"),
+			"cgroup.unified", "C62 hybrid", changed(mountinfo, v1+"32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"),
 			Failed, "hybrid", "systemd.unified_cgroup_hierarchy=1",
 		},
 		{
@@ -129,13 +129,13 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 			}
 		}, Failed, "refused", "systemctl start dbus"},
 		{"cgroup.bus", "not needed", docker(func(d *Docker) { d.CgroupDriver = "cgroupfs" }), NotApplicable, "cgroupfs", ""},
-		{"cgroup.probe", "cannot be made", func(_ *testing.T, m *Machine) {
+		{"cgroup.probe", "C07 C67 cannot be made", func(_ *testing.T, m *Machine) {
 			m.Probe = func(context.Context, string) (string, error) {
 				return "", errors.New("mkdir /sys/fs/cgroup/x: read-only file system")
 			}
 		}, Failed, "read-only", "writable"},
 
-		{"swap", "on", changed(swaps, goodFiles[swaps]+"/dev/vda2 partition 1048572 0 -2\n/dev/zram0 partition 1 0 100\n"), Failed, "/dev/vda2, /dev/zram0", "swapoff -a"},
+		{"swap", "C13 on", changed(swaps, goodFiles[swaps]+"/dev/vda2 partition 1048572 0 -2\n/dev/zram0 partition 1 0 100\n"), Failed, "/dev/vda2, /dev/zram0", "swapoff -a"},
 		{"swap", "not the table", changed(swaps, ""), Failed, "not the kernel's table", "/proc"},
 		{"swap", "cannot be read", without(swaps), Failed, "could not be read", "/proc"},
 
@@ -145,8 +145,8 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		{"ptrace", "an unknown word", changed(ptraceScope, "\n"), Failed, "= ", "sysctl"},
 		{"ptrace", "no Yama", without(ptraceScope), NotApplicable, "Yama", ""},
 
-		{"core-pattern", "a pipe", changed(corePatternFile, "|/usr/lib/systemd/systemd-coredump %P\n"), Failed, "systemd-coredump", "sysctl"},
-		{"core-pattern", "a socket", changed(corePatternFile, "@/run/systemd/coredump\n"), Failed, "@/run/systemd/coredump", "sysctl"},
+		{"core-pattern", "C68 a pipe", changed(corePatternFile, "|/usr/lib/systemd/systemd-coredump %P\n"), Failed, "systemd-coredump", "sysctl"},
+		{"core-pattern", "C68 a socket", changed(corePatternFile, "@/run/systemd/coredump\n"), Failed, "@/run/systemd/coredump", "sysctl"},
 		{"core-pattern", "a socket with a request", changed(corePatternFile, "@@/run/systemd/coredump\n"), Failed, "@@/run", "sysctl"},
 		{"core-pattern", "a file", changed(corePatternFile, "/var/core/%p\n"), OK, "/var/core", ""},
 		{"core-pattern", "cannot be read", without(corePatternFile), Failed, "could not be read", "/proc"},
@@ -226,18 +226,18 @@ func TestWhatIsNotMetIsNamedWithItsCure(t *testing.T) {
 		}, Failed, "did not say everything", "/bin/sh"},
 		{"container.probe", "is cut short", insideSays("== end\n", ""), Failed, "did not say everything", ""},
 		{"container.probe", "has no proved image", image([]string{"another"}, nil), Failed, "no image", "docker load"},
-		{"container.identity", "root", insideSays("Uid:\t65534\t65534", "Uid:\t0\t0"), Failed, `Uid is "0 0 65534 65534"`, "userns"},
+		{"container.identity", "C70 root", insideSays("Uid:\t65534\t65534", "Uid:\t0\t0"), Failed, `Uid is "0 0 65534 65534"`, "userns"},
 		{"container.identity", "another group", insideSays("Gid:\t65534", "Gid:\t0"), Failed, "Gid", ""},
 		{"container.identity", "more groups", insideSays("Groups:\t65534", "Groups:\t65534 27"), Failed, "groups 65534 27", ""},
 		{"container.identity", "not told", insideSays("Uid:", "Xid:"), Failed, "Uid is not told", ""},
 		{"container.capabilities", "Docker's own set in the bounding set", insideSays("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb"), Failed, "CapBnd", "runtime"},
 		{"container.capabilities", "not told", insideSays("CapAmb", "CapXyz"), Failed, "CapAmb is not told", ""},
 		{"container.privileges", "can be gained", insideSays("NoNewPrivs:\t1", "NoNewPrivs:\t0"), Failed, "NoNewPrivs", "runtime"},
-		{"container.seccomp", "none", insideSays("Seccomp:\t2", "Seccomp:\t0"), Failed, `Seccomp is "0"`, "seccomp-profile"},
+		{"container.seccomp", "C70 none", insideSays("Seccomp:\t2", "Seccomp:\t0"), Failed, `Seccomp is "0"`, "seccomp-profile"},
 		{"container.network", "a link", insideSays("    lo:", "  eth0:"), Failed, "a link eth0", "none"},
-		{"container.network", "a route", insideSays("IRTT\n", "IRTT\neth0 00000000 0102A8C0\n"), Failed, "eth0 00000000", ""},
+		{"container.network", "C70 a route", insideSays("IRTT\n", "IRTT\neth0 00000000 0102A8C0\n"), Failed, "eth0 00000000", ""},
 		{"container.network", "a route of IPv6", insideSays("80200001       lo", "80200001       eth0"), Failed, "eth0", ""},
-		{"container.root", "writable", insideSays("/ / ro,", "/ / rw,"), Failed, "/ is mounted writable", "runtime"},
+		{"container.root", "C70 writable", insideSays("/ / ro,", "/ / rw,"), Failed, "/ is mounted writable", "runtime"},
 		{"container.root", "another writable mount", insideSays("/aj-out ro,", "/aj-out rw,"), Failed, "/aj-out is mounted writable", ""},
 		{"container.root", "no root", insideSays("/ / ro,", "/ /x ro,"), Failed, "no root", ""},
 		{"container.root", "a file was made", insideSays("== written\n", "== written\n/etc\n"), Failed, "made in /etc", ""},

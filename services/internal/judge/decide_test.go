@@ -62,7 +62,7 @@ var (
 	refuses = judgeWrites("WRONG\nnot a tree\n")
 )
 
-func TestATestIsDecidedByTheFirstRowThatFits(t *testing.T) {
+func TestC80ATestIsDecidedByTheFirstRowThatFits(t *testing.T) {
 	const over = testLimit + time.Millisecond
 	infra := decision{}
 	limit := func(reason verdict.Reason, note string) decision {

@@ -137,7 +137,7 @@ func TestConversationsEndInAVerdictAndABrokenInteractorInNone(t *testing.T) {
 	ok, wrong, limit := verdict.OK, verdict.WrongAnswer, verdict.TimeLimit
 	t.Run("J20 a correct guesser", func(t *testing.T) { got["1a"].says(t, ok, verdict.NoReason, "found after ") })
 	t.Run("J21 asking for ever, refused after 40", func(t *testing.T) { got["1b"].says(t, verdict.Error, wrong, "more than 40 questions") })
-	t.Run("J22 accepted, and reading for ever", func(t *testing.T) { got["1c"].says(t, verdict.Error, limit, "Time limit exceeded") })
+	t.Run("J22 C28 accepted, and reading for ever", func(t *testing.T) { got["1c"].says(t, verdict.Error, limit, "Time limit exceeded") })
 	t.Run("J23 a guesser that does not flush", func(t *testing.T) {
 		got["1d"].says(t, verdict.Error, limit, "Time limit exceeded: no processor time for 8.0 s")
 	})

@@ -18,7 +18,7 @@ func pairs(n int) func(int) []int {
 	}
 }
 
-func TestHowLanesAreDealt(t *testing.T) {
+func TestC26HowLanesAreDealt(t *testing.T) {
 	single := func(cpu int) []int { return []int{cpu} }
 	for name, test := range map[string]struct {
 		n               int

@@ -50,15 +50,15 @@ func TestAMemoryKillNeedsTheLimitToHaveBeenReached(t *testing.T) {
 		want   bool
 		host   bool
 	}{
-		"nothing happened":                             {events(0, 0), false, false, false},
-		"the kernel says so":                           {events(1, 2), false, true, false},
-		"both say so":                                  {events(1, 1), true, true, false},
-		"only the runtime says so":                     {events(0, 0), true, true, false},
-		"the runtime says so and nothing can be read":  {nil, true, true, false},
-		"nothing can be read":                          {nil, false, false, false},
-		"the limit was reached and nobody was killed":  {events(845, 0), false, false, false},
-		"C05: the host's own killer is no verdict":     {events(0, 1), false, false, true},
-		"C05: and the runtime's flag does not make it": {events(0, 1), true, false, true},
+		"nothing happened":                            {events(0, 0), false, false, false},
+		"the kernel says so":                          {events(1, 2), false, true, false},
+		"both say so":                                 {events(1, 1), true, true, false},
+		"only the runtime says so":                    {events(0, 0), true, true, false},
+		"the runtime says so and nothing can be read": {nil, true, true, false},
+		"nothing can be read":                         {nil, false, false, false},
+		"the limit was reached and nobody was killed": {events(845, 0), false, false, false},
+		"C05 the host's own killer is no verdict":     {events(0, 1), false, false, true},
+		"C05 and the runtime's flag does not make it": {events(0, 1), true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := killedForMemory(test.events, test.flag)

@@ -98,7 +98,7 @@ func (s *stage) judgedBy(d *daemon, j refserver.Job) {
 // The same with SIGKILL: what the dead daemon held returns by its lease, what it left on the machine is swept by the next
 // life, and nobody else's verdict is touched. Every job is killed once and judged by the life after: twice would be enough for
 // it not to be begun here again (docs/decisions/0046).
-func TestSIGKILLAtEveryStageLosesNothing(t *testing.T) {
+func TestC71SIGKILLAtEveryStageLosesNothing(t *testing.T) {
 	s := newStage(t)
 	d := s.daemon()
 	var j refserver.Job

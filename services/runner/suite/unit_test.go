@@ -185,7 +185,7 @@ func TestTheUnitIsReadyWhenTheMachineIsProvedAndStopsInOrder(t *testing.T) {
 
 // A daemon whose work loop does not go on is ended by the watchdog and started again; one that was revoked ends with 78 and is
 // left alone; one whose machine is not fit never gets ready and is tried again.
-func TestTheUnitStartsAgainWhatCanBeHelpedAndNothingElse(t *testing.T) {
+func TestC74TheUnitStartsAgainWhatCanBeHelpedAndNothingElse(t *testing.T) {
 	s := newStage(t)
 	d := s.daemon()
 	d.install("[Service]\nWatchdogSec=40\n") // three minutes in the file itself
