@@ -40,11 +40,11 @@ const ending = "\nint main(void) { return 0; }\n"
 
 // gccSnippets go to gcc as the toolchains call it.
 var gccSnippets = []snippet{
-	{"include /etc/shadow", including, "C52", `#include "/etc/shadow"` + ending, "c", "fails", "/etc/shadow"},
-	{"include by a digraph", including, "C52", `%:include "/etc/passwd"` + ending, "c", "fails", "error"},
-	{"include over spliced lines", including, "C52", "#inc\\\nlude \"/etc/eval\\\nhost-planted\"" + ending, "c", "fails", "No such file"},
+	{"C52 include /etc/shadow", including, "C52", `#include "/etc/shadow"` + ending, "c", "fails", "/etc/shadow"},
+	{"C52 include by a digraph", including, "C52", `%:include "/etc/passwd"` + ending, "c", "fails", "error"},
+	{"C52 include over spliced lines", including, "C52", "#inc\\\nlude \"/etc/eval\\\nhost-planted\"" + ending, "c", "fails", "No such file"},
 	{"include the host's key", including, "own", `#include "/var/lib/evalhost-planted/runner.key"` + ending, "c", "fails", "No such file"},
-	{"include the expected output", including, "C52", `#include "/in/1a.out"` + ending, "c", "fails", "No such file"},
+	{"C52 include the expected output", including, "C52", `#include "/in/1a.out"` + ending, "c", "fails", "No such file"},
 	{"include the environment of process 1", including, "own", `#include "/proc/1/environ"` + ending, "c", "fails|builds", ""},
 	{"include the memory of process 1", including, "own", `#include "/proc/1/mem"` + ending, "c", "fails|builds", ""},
 	{"include the compiler's own channel", including, "own", `#include "/aj-out/stdout"` + ending, "c", "fails", "Permission denied"},
@@ -63,18 +63,18 @@ var gccSnippets = []snippet{
 		`.section .gnu.lto_.symtab.0,\"e\",@progbits\n.byte 0\n.text");` + ending, "c", "fails|builds", ""},
 	{"a library named by a pragma", linking, "own", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "builds", ""},
 	{"an entry of the dynamic linker", linking, "own", `__asm__(".section .interp,\"a\"\n.asciz \"/proc/self/mem\"\n.text");` + ending, "c", "fails|builds", ""},
-	{"an array of a quarter of a gigabyte", gigantic, "C47", "char a[1 << 28] = {1};" + ending, "c", "fails", ""},
+	{"C47 an array of a quarter of a gigabyte", gigantic, "C47", "char a[1 << 28] = {1};" + ending, "c", "fails", ""},
 	{"an array of a terabyte", gigantic, "own", "char a[1L << 40];\nint main(void) { a[1L << 39] = 1; return 0; }", "c", "fails", ""},
 	{"an array larger than memory", gigantic, "own", "char a[1L << 62];" + ending, "c", "fails", ""},
 	{"an assembler's fill of two gigabytes", gigantic, "own", `__asm__(".data\n.fill 2000000000, 1, 65\n.text");` + ending, "c", "fails", ""},
 	{"an assembler's alignment of a gigabyte", gigantic, "own", `__asm__(".data\n.balign 1073741824, 66\n.byte 1\n.balign 1073741824, 67\n.text");` + ending, "c", "fails", ""},
 	{"brackets in brackets", diagnostics, "own", "int x = " + nested("(", 50000) + "1" + nested(")", 50000) + ";" + ending, "c", "fails|builds", ""},
-	{"text that is no text", diagnostics, "C41", "\xff\xfe\x00int main( { \x80\xc3\x28 é" + ending, "c", "fails", "error"},
-	{"a byte order mark", ordinary, "C44", "\xef\xbb\xbfint main(void) { return 0; }\n", "c", "builds", ""},
-	{"templates without end", templates, "C50", "template<int N> struct F { static const int v = F<N + 1>::v; };\nint x = F<0>::v;" + ending, "c++", "fails", "depth"},
-	{"a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constexpr"},
-	{"constexpr recursion without end", templates, "C50", "constexpr int f(int n) { return f(n + 1) + 1; }\nconstexpr int x = f(0);" + ending, "c++", "fails", "expansion of"},
-	{"a static assertion with a long message", diagnostics, "C49", "static_assert(false, \"" + nested("x", 100000) + "\");" + ending, "c++", "fails", "xxxx"},
+	{"C41 text that is no text", diagnostics, "C41", "\xff\xfe\x00int main( { \x80\xc3\x28 é" + ending, "c", "fails", "error"},
+	{"C44 a byte order mark", ordinary, "C44", "\xef\xbb\xbfint main(void) { return 0; }\n", "c", "builds", ""},
+	{"C50 templates without end", templates, "C50", "template<int N> struct F { static const int v = F<N + 1>::v; };\nint x = F<0>::v;" + ending, "c++", "fails", "depth"},
+	{"C50 a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constexpr"},
+	{"C50 constexpr recursion without end", templates, "C50", "constexpr int f(int n) { return f(n + 1) + 1; }\nconstexpr int x = f(0);" + ending, "c++", "fails", "expansion of"},
+	{"C49 a static assertion with a long message", diagnostics, "C49", "static_assert(false, \"" + nested("x", 100000) + "\");" + ending, "c++", "fails", "xxxx"},
 	{"a correct program", ordinary, "own", "int main(void) { return 0; }\n", "c", "builds", ""},
 }
 
@@ -86,18 +86,18 @@ var clangSnippets = []snippet{
 	{"clang: a library named by a pragma", linking, "own", "#pragma comment(lib, \"/etc/passwd\")" + ending, "c", "fails|builds", ""},
 	{"clang: a crash by pragma", diagnostics, "own", "#pragma clang __debug crash" + ending, "c", "fails", ""},
 	{"clang: a fatal error of its back end, by pragma", diagnostics, "own", "#pragma clang __debug llvm_fatal_error" + ending, "c", "fails", ""},
-	{"clang: a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constant expression"},
+	{"C50 clang: a constexpr loop without end", templates, "C50", "constexpr int f() { for (int i = 0;; i++) if (i < 0) return 1; }\nconstexpr int x = f();" + ending, "c++", "fails", "constant expression"},
 	{"clang: a correct program", ordinary, "own", "int main(void) { return 0; }\n", "c", "builds", ""},
 }
 
 // compilerBuilds do not end by themselves, or are stopped: each has a container of its own.
 var compilerBuilds = []build{
 	{
-		name: "gigabytes of diagnostics", kind: diagnostics, from: "C49", toolchain: "c11-gcc",
+		name: "C49 gigabytes of diagnostics", kind: diagnostics, from: "C49", toolchain: "c11-gcc",
 		source: doubling("int x = y;", 17) + "A17" + ending, want: builtExpected{stop: "output|on its own", fails: true, capped: true},
 	},
 	{
-		name: "macros that double", kind: endless, from: "C49", toolchain: "c11-gcc",
+		name: "C49 macros that double", kind: endless, from: "C49", toolchain: "c11-gcc",
 		source: doubling("x x x x x x x x", 40) + "int main(void) { A40 }", impatient: true, driver: true,
 		want: builtExpected{stop: "memory|no progress"},
 	},
@@ -116,7 +116,7 @@ var compilerBuilds = []build{
 		want: builtExpected{stop: "memory|no progress"},
 	},
 	{
-		name: "types whose names double", kind: templates, from: "C50", toolchain: "cpp20-gcc",
+		name: "C50 types whose names double", kind: templates, from: "C50", toolchain: "cpp20-gcc",
 		source: "template<class A, class B> struct X {};\ntemplate<int N, class T> struct F { typedef typename F<N - 1, X<T, T>>::t t; };\n" +
 			"template<class T> struct F<0, T> { typedef T t; };\nint y = F<60, int>::t();\nint main() {}\n", impatient: true,
 		want: builtExpected{stop: "memory|no progress|output|on its own", fails: true},
@@ -126,7 +126,7 @@ var compilerBuilds = []build{
 		source: "#pragma clang __debug overflow_stack" + ending, impatient: true, want: builtExpected{stop: "no progress|memory|on its own", fails: true},
 	},
 	{
-		name: "a constant of a gigabyte", kind: templates, from: "C50", toolchain: "cpp20-gcc",
+		name: "C50 a constant of a gigabyte", kind: templates, from: "C50", toolchain: "cpp20-gcc",
 		source: "struct S { unsigned char c[1000000000]; constexpr S() : c() { for (long i = 0; i < 1000000000; i++) c[i] = i; } };\n" +
 			"constexpr S s;\nint main() { return s.c[5]; }\n", impatient: true,
 		want: builtExpected{stop: "memory|no progress|on its own", fails: true},
@@ -135,18 +135,18 @@ var compilerBuilds = []build{
 
 // The small image's shell plays a compiler that does what its attacker wants.
 var hijackedBuilds = []build{
-	{name: "a link to a file left for collection", kind: links, from: "C56", command: "ln -s /etc/passwd /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
-	{name: "a link to a device left for collection", kind: links, from: "C56", command: "ln -s /dev/zero /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
-	{name: "a link out of the container left for collection", kind: links, from: "C53", command: "ln -s ../../../../../../etc/evalhost-planted /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
-	{name: "a channel left for collection", kind: links, from: "C56", command: "mkfifo /out/program", want: builtExpected{stop: "on its own", odd: "a named pipe"}},
-	{name: "a directory left for collection", kind: links, from: "C56", command: "mkdir -p /out/program/a && cp /bin/sh /out/program/a/program", want: builtExpected{stop: "on its own", odd: "a directory"}},
+	{name: "C56 a link to a file left for collection", kind: links, from: "C56", command: "ln -s /etc/passwd /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "C56 a link to a device left for collection", kind: links, from: "C56", command: "ln -s /dev/zero /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "C53 a link out of the container left for collection", kind: links, from: "C53", command: "ln -s ../../../../../../etc/evalhost-planted /out/program", want: builtExpected{stop: "on its own", odd: "a symbolic link"}},
+	{name: "C56 a channel left for collection", kind: links, from: "C56", command: "mkfifo /out/program", want: builtExpected{stop: "on its own", odd: "a named pipe"}},
+	{name: "C56 a directory left for collection", kind: links, from: "C56", command: "mkdir -p /out/program/a && cp /bin/sh /out/program/a/program", want: builtExpected{stop: "on its own", odd: "a directory"}},
 	{name: "nothing left for collection", kind: links, from: "sandbox 1.4", command: "true", want: builtExpected{refused: "left nothing"}},
 	{
 		name: "a setuid program that everybody may write", kind: setuid, from: "sandbox 8.1 #26",
 		command: "cp /bin/busybox /out/program && chmod 7777 /out/program", want: builtExpected{stop: "on its own", artefact: true},
 	},
 	{
-		name: "an artefact beyond the largest file", kind: gigantic, from: "C47, sandbox 8.1 #22",
+		name: "C47 an artefact beyond the largest file", kind: gigantic, from: "C47, sandbox 8.1 #22",
 		command: "dd if=/dev/zero of=/out/program bs=1M count=70", want: builtExpected{stop: "on its own", fails: true},
 	},
 	{
@@ -169,11 +169,11 @@ var hijackedBuilds = []build{
 		want:    builtExpected{stop: "on its own", artefact: true, silent: []string{"late"}},
 	},
 	{
-		name: "a fork bomb", kind: bombs, from: "C50, C58", command: "b() { b & b; }; b", impatient: true, driver: true,
+		name: "C50 C58 a fork bomb", kind: bombs, from: "C50, C58", command: "b() { b & b; }; b", impatient: true, driver: true,
 		want: builtExpected{stop: "no progress|on its own", fails: true},
 	},
 	{
-		name: "memory", kind: hijacked, from: "C50", command: "dd if=/dev/zero of=/dev/null bs=600M count=1", driver: true,
+		name: "C50 memory", kind: hijacked, from: "C50", command: "dd if=/dev/zero of=/dev/null bs=600M count=1", driver: true,
 		want: builtExpected{stop: "memory"},
 	},
 	{
@@ -182,7 +182,7 @@ var hijackedBuilds = []build{
 		want:    builtExpected{stop: "on its own", artefact: true, says: []string{"full"}},
 	},
 	{
-		name: "a disk that fills", kind: hijacked, from: "C76",
+		name: "C76 a disk that fills", kind: hijacked, from: "C76",
 		command: "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/out/$i bs=1M count=40 2>/dev/null; done; cp /src/main.c /out/program",
 		want:    builtExpected{stop: "on its own", artefact: true},
 	},

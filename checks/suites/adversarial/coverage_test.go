@@ -41,6 +41,11 @@ func rows() (all []row) {
 	return all
 }
 
+var (
+	fieldCase = regexp.MustCompile(`\bC\d\d\b`)
+	leading   = regexp.MustCompile(`^(?:C\d\d )*`)
+)
+
 func TestThereAreAttacksOfEveryKind(t *testing.T) {
 	number := map[kind]int{}
 	for _, r := range rows() {
@@ -71,10 +76,14 @@ func TestEveryAttackSaysWhatItIsAndWhatMustComeOfIt(t *testing.T) {
 		if r.name == "" || r.kind == "" || r.from == "" {
 			t.Errorf("%+v: a name, a kind and a source are needed", r)
 		}
+		// The number stays with the case in the test's name.
+		if numbers := fieldCase.FindAllString(r.from, -1); leading.FindString(r.name) != strings.Join(append(numbers, ""), " ") {
+			t.Errorf("%q comes from %s; the name must begin with the numbers of the field cases, and with no other", r.name, r.from)
+		}
 		seen[r.name]++
 	}
 	for name, n := range seen {
-		if n > 1 && name != "a fork bomb" {
+		if n > 1 {
 			t.Errorf("%d attacks are called %q", n, name)
 		}
 	}
@@ -148,11 +157,11 @@ var section8 = []struct{ number, attack, pkg, test string }{
 	{"8.1 #15", "", "services/internal/sandbox", "TestTheDaemonIsAskedForExactlyThis"},
 	{"8.1 #16", "", "services/internal/sandbox", "TestACheckerAcceptsRejectsAndCrashes"},
 	{"8.1 #17", "output without end", "services/internal/sandbox", "TestABuildIsStopped"},
-	{"8.1 #18", "a burst and an immediate end", "", ""},
-	{"8.1 #19", "find a file in shared memory", "", ""},
+	{"8.1 #18", "C37 a burst and an immediate end", "", ""},
+	{"8.1 #19", "C55 find a file in shared memory", "", ""},
 	{"8.1 #20", "a byte beyond the largest file", "", ""},
 	{"8.1 #21", "", "services/internal/sandbox", "TestASweepFindsWhatADeadOwnerLeft"},
-	{"8.1 #22", "an artefact beyond the largest file", "services/internal/sandbox", "TestTheCapOfAnArtefactIsExact"},
+	{"8.1 #22", "C47 an artefact beyond the largest file", "services/internal/sandbox", "TestTheCapOfAnArtefactIsExact"},
 	{"8.1 #23", "a correct program", "services/internal/sandbox", "TestABuildAndARunOfWhatItMade"},
 	{"8.1 #24", "read /etc/shadow", "", ""},
 	{"8.1 #25", "make a block device", "services/internal/sandbox", "TestABuildsContainerIsClosed"},
@@ -181,17 +190,17 @@ var section8 = []struct{ number, attack, pkg, test string }{
 var fieldCases = []struct{ number, attack, pkg, test string }{
 	{"C04", "", "services/internal/sandbox", "TestC04AMemoryKillNeedsNoReport"},
 	{"C05", "", "services/internal/sandbox", "TestAHostThatRunsOutOfMemoryIsNoVerdict"},
-	{"C07", "", "services/internal/sandbox", "TestTheDaemonIsAskedForExactlyThis"},
+	{"C07", "", "services/internal/hostcheck", "TestWhatIsNotMetIsNamedWithItsCure"},
 	{"C13", "", "checks/suites/judging", "TestAMachineThatCannotJudgeGivesNoVerdict"},
 	{"C23", "", "services/internal/sandbox", "TestC23TheDaemonsDelayIsNotTheProgramsTime"},
-	{"C25", "", "services/internal/sandbox", "TestEverythingIsCountedFromGo"},
-	{"C26", "", "services/internal/sandbox", "TestHowLanesAreDealt"},
+	{"C25", "", "services/internal/cgroup", "TestC25C65NamesOfRunsAreUniqueAndHaveNoDash"},
+	{"C26", "", "services/internal/sandbox", "TestC26HowLanesAreDealt"},
 	{"C31, C32", "", "services/internal/sandbox", "TestC32QueriesWithoutReadingAreNotADeadlock"},
 	{"C34", "", "services/internal/sandbox", "TestC34AnEarlyExitDoesNotBreakTheInteractor"},
 	{"C35", "", "services/internal/sandbox", "TestC35TheSubmissionsCommandIsPassedOnWordForWord"},
-	{"C59", "", "services/internal/sandbox", "TestTheDaemonIsAskedForExactlyThis"},
+	{"C59", "", "services/internal/sandbox", "TestC59NoProfileLimitsTheProcessesOfAUser"},
 	{"C61", "", "services/internal/sandbox", "TestHostileArchivesAreRefused"},
-	{"C65", "", "services/internal/cgroup", "TestNamesOfRunsAreUniqueAndHaveNoDash"},
+	{"C65", "", "services/internal/cgroup", "TestC25C65NamesOfRunsAreUniqueAndHaveNoDash"},
 	{"C70", "be without a seccomp filter", "", ""},
 	{"C71, C73", "", "services/internal/sandbox", "TestASweepFindsWhatADeadOwnerLeft"},
 	{"C80", "", "services/internal/sandbox", "TestMemoryOutranksEveryOtherStop"},

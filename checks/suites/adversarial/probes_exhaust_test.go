@@ -14,7 +14,7 @@ var exhaustProbes = []probe{
 	{name: "two thousand directories in each other", kind: deep, from: "own", want: "ok"},
 	{name: "an argument of three megabytes", kind: argv, from: "own", want: "E2BIG", nowhere: "the kernel bounds it for everybody"},
 	{name: "an environment of twelve megabytes", kind: argv, from: "own", want: "E2BIG", nowhere: "the kernel bounds it for everybody"},
-	{name: "message queues without end", kind: posix, from: "C55", want: "EMFILE", nowhere: "the limit on queues holds for root too"},
+	{name: "C55 message queues without end", kind: posix, from: "C55", want: "EMFILE", nowhere: "the limit on queues holds for root too"},
 	{name: "lock 64 MiB of memory", kind: rlimits, from: "sandbox 1.1", want: "ENOMEM|EPERM"},
 	{name: "huge pages", kind: heap, from: "own", want: "ENOMEM", nowhere: "the machine has no huge pages"},
 	{name: "a hundred megabytes on standard error", kind: flood2, from: "sandbox 3.2", want: "ok"},

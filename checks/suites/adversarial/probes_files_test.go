@@ -64,7 +64,7 @@ var fileProbes = []probe{
 	{name: "write the report channel", kind: forgery, from: "sandbox 3.4", want: "EACCES"},
 	{name: "write the output channel by name", kind: forgery, from: "sandbox 3.4", want: "EACCES"},
 	{name: "read the output channel", kind: forgery, from: "sandbox 3.4", want: "EACCES", control: "EAGAIN"},
-	{name: "write core_pattern", kind: probing, from: "C68", want: "EACCES|EROFS"},
+	{name: "C68 write core_pattern", kind: probing, from: "C68", want: "EACCES|EROFS"},
 	{name: "write the path of modprobe", kind: probing, from: "own", want: "EACCES|EROFS"},
 	{name: "write the host's name by /proc", kind: probing, from: "own", want: "EACCES|EROFS"},
 	{name: "drop the host's caches", kind: probing, from: "own", want: "EACCES|EROFS"},

@@ -23,17 +23,17 @@ func ended(code int) expected { return expected{stop: "on its own", exit: code} 
 var memoryRuns = []attack{
 	{name: "heap", kind: heap, from: "sandbox 8.1 #10", words: []string{"heap", "256"}, limit: small, want: killed, driver: true},
 	{name: "program break", kind: heap, from: "own", words: []string{"brk", "256"}, limit: small, want: killed},
-	{name: "stack", kind: stack, from: "C77", words: []string{"stack", "200"}, limit: small, want: killed},
-	{name: "static array", kind: bss, from: "C01, C14", words: []string{"bss", "256"}, limit: small, want: killed},
+	{name: "C77 stack", kind: stack, from: "C77", words: []string{"stack", "200"}, limit: small, want: killed},
+	{name: "C01 C14 static array", kind: bss, from: "C01, C14", words: []string{"bss", "256"}, limit: small, want: killed},
 	{
-		name: "static array that is declared only", kind: bss, from: "C01, C10", words: []string{"declared", "1"}, limit: small,
+		name: "C01 C10 static array that is declared only", kind: bss, from: "C01, C10", words: []string{"declared", "1"}, limit: small,
 		want: expected{stop: "on its own", peakTo: 8},
 	},
 	{name: "shared memory file", kind: tmpfs, from: "sandbox 8.1 #10", words: []string{"shm", "60"}, limit: small, want: killed, driver: true},
 	{name: "memfd", kind: memfd, from: "own", words: []string{"memfd", "200"}, limit: small, want: killed},
-	{name: "System V", kind: sysv, from: "C55", words: []string{"sysv", "200"}, limit: small, want: killed},
+	{name: "C55 System V", kind: sysv, from: "C55", words: []string{"sysv", "200"}, limit: small, want: killed},
 	{name: "shared mapping", kind: heap, from: "own", words: []string{"shared", "200"}, limit: small, want: killed},
-	{name: "a child that is killed while its parent ends well", kind: childMemory, from: "C02", words: []string{"child", "256"}, limit: small, want: killed, driver: true},
+	{name: "C02 a child that is killed while its parent ends well", kind: childMemory, from: "C02", words: []string{"child", "256"}, limit: small, want: killed, driver: true},
 	{name: "eight children, none above the limit", kind: childMemory, from: "sandbox 8.4", words: []string{"family", "64"}, limit: small, want: killed, driver: true},
 	{name: "eight threads", kind: heap, from: "own", words: []string{"threads-memory", "64"}, limit: small, want: killed},
 	{name: "contents of pipes", kind: kernelMem, from: "own", words: []string{"pipes", "100"}, limit: small, want: killed},
@@ -45,7 +45,7 @@ var memoryRuns = []attack{
 		limit: small, want: killed,
 	},
 	{
-		name: "the input read by mapping it", kind: pageCache, from: "C08, C16", words: []string{"input-read", "8"}, input: 8,
+		name: "C08 C16 the input read by mapping it", kind: pageCache, from: "C08, C16", words: []string{"input-read", "8"}, input: 8,
 		limit: limit{20000, 6}, want: expected{stop: "on its own", peakTo: 6},
 	},
 	{name: "within a limit of one mebibyte", kind: ordinary, from: "sandbox 8.1 #36", words: []string{"copy", "0"}, limit: limit{20000, 1}, want: expected{stop: "on its own", peakTo: 1, says: []string{"the input\ndone\n"}}},
@@ -54,13 +54,13 @@ var memoryRuns = []attack{
 // processorRuns spend processor time, or none.
 var processorRuns = []attack{
 	{name: "a loop without end", kind: byThreads, from: "sandbox 8.1 #2", words: []string{"spin", "0"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}, driver: true},
-	{name: "a limit of ten milliseconds", kind: byThreads, from: "C20", words: []string{"spin", "0"}, limit: limit{10, 64}, want: expected{stop: "processor ceiling", atLeast: 2010 * time.Millisecond}},
+	{name: "C20 a limit of ten milliseconds", kind: byThreads, from: "C20", words: []string{"spin", "0"}, limit: limit{10, 64}, want: expected{stop: "processor ceiling", atLeast: 2010 * time.Millisecond}},
 	{name: "threads whose process has no first one", kind: byThreads, from: "own", words: []string{"threads", "8"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}},
 	{name: "children", kind: byChildren, from: "own", words: []string{"children", "8"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}, driver: true},
 	{name: "orphans in sessions of their own", kind: byOrphans, from: "own", words: []string{"sessions", "4"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}, driver: true},
 	{name: "an orphan that nobody waits for", kind: byOrphans, from: "sandbox 8.1 #33, N3", words: []string{"orphan", "1.5"}, limit: roomy, want: expected{stop: "on its own", atLeast: 1450 * time.Millisecond}, driver: true},
 	{name: "a relay of short lives", kind: byChildren, from: "own", words: []string{"relay", "1"}, limit: roomy, want: expected{stop: "on its own", atLeast: 950 * time.Millisecond}},
-	{name: "more than the limit and an end", kind: byThreads, from: "C22", words: []string{"burn", "0.8"}, limit: limit{500, 64}, want: expected{stop: "on its own", atLeast: 790 * time.Millisecond}},
+	{name: "C22 more than the limit and an end", kind: byThreads, from: "C22", words: []string{"burn", "0.8"}, limit: limit{500, 64}, want: expected{stop: "on its own", atLeast: 790 * time.Millisecond}},
 	{name: "the kernel's time", kind: byThreads, from: "own", words: []string{"kernel", "0"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}},
 	{name: "a storm of signals", kind: byThreads, from: "own", words: []string{"storm", "0"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}},
 	{name: "everything closed", kind: byThreads, from: "own", words: []string{"closed", "0"}, limit: short, want: expected{stop: "processor ceiling", atLeast: 2100 * time.Millisecond}},
@@ -73,10 +73,10 @@ var processorRuns = []attack{
 
 // processRuns are about numbers of processes, signals and ends.
 var processRuns = []attack{
-	{name: "fork bomb", kind: bombs, from: "C58", words: []string{"bomb", "0"}, limit: short, want: expected{stop: "processor ceiling"}, driver: true},
+	{name: "C58 fork bomb", kind: bombs, from: "C58", words: []string{"bomb", "0"}, limit: short, want: expected{stop: "processor ceiling"}, driver: true},
 	{name: "vfork bomb", kind: bombs, from: "own", words: []string{"vfork-bomb", "0"}, limit: short, want: expected{stop: "processor ceiling|no progress"}},
 	{name: "thread bomb", kind: bombs, from: "own", words: []string{"thread-bomb", "0"}, limit: short, want: expected{stop: "processor ceiling"}, driver: true},
-	{name: "zombie flood", kind: bombs, from: "C58, N12", words: []string{"zombies", "0"}, limit: short, want: expected{stop: "processor ceiling"}},
+	{name: "C58 zombie flood", kind: bombs, from: "C58, N12", words: []string{"zombies", "0"}, limit: short, want: expected{stop: "processor ceiling"}},
 	{
 		name: "survivors of five kinds", kind: survivors, from: "sandbox 8.1 #30, #35", words: []string{"survivors", "6"}, limit: roomy,
 		want: expected{stop: "on its own", exit: 6, says: []string{"survived by five\n"}, silent: []string{"written by a survivor"}}, driver: true,
@@ -87,17 +87,17 @@ var processRuns = []attack{
 	{name: "the shim's own code for failing", kind: forgery, from: "sandbox 3.8", words: []string{"exit", "125"}, limit: roomy, want: ended(125)},
 	{name: "the code of a program that is not there", kind: forgery, from: "sandbox 3.8", words: []string{"exit", "127"}, limit: roomy, want: ended(127)},
 	{name: "the code of a kill", kind: forgery, from: "sandbox 9.1 #32", words: []string{"exit", "137"}, limit: roomy, want: ended(137)},
-	{name: "abort", kind: faulting, from: "C14", words: []string{"raise", "6"}, limit: limit{20000, 4}, want: ended(134)},
+	{name: "C14 abort", kind: faulting, from: "C14", words: []string{"raise", "6"}, limit: limit{20000, 4}, want: ended(134)},
 }
 
 // outputRuns write too much, too late, nowhere, or what looks like somebody else's.
 var outputRuns = []attack{
 	{name: "an endless token", kind: flood1, from: "sandbox 8.4", words: []string{"token", "0"}, limit: limit{30000, 64}, want: expected{stop: "output", capped: true}, driver: true},
-	{name: "a burst and an immediate end", kind: flood1, from: "C37, sandbox 8.1 #18", words: []string{"burst", "65"}, limit: limit{30000, 64}, want: expected{stop: "output|on its own", capped: true}},
+	{name: "C37 a burst and an immediate end", kind: flood1, from: "C37, sandbox 8.1 #18", words: []string{"burst", "65"}, limit: limit{30000, 64}, want: expected{stop: "output|on its own", capped: true}},
 	{name: "an endless answer that is settled", kind: flood1, from: "sandbox 8.4", words: []string{"settled", "lines", "0"}, limit: limit{30000, 64}, want: expected{stop: "decided"}},
 	{name: "twenty thousand writes of a byte", kind: flood1, from: "own", words: []string{"bytes", "20000"}, limit: roomy, want: expected{stop: "on its own", says: []string{"xxxxxxxxxxdone\n"}}},
 	{name: "a forged report on every descriptor", kind: floodAny, from: "sandbox 3.7", words: []string{"burn", "0.5", "forge", "0", "exit", "9"}, limit: roomy, want: expected{stop: "on its own", exit: 9, atLeast: 490 * time.Millisecond, silent: []string{"opened"}}},
-	{name: "a word after the end", kind: survivors, from: "C38", words: []string{"late", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"in time\n"}, silent: []string{"too late"}}},
+	{name: "C38 a word after the end", kind: survivors, from: "C38", words: []string{"late", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"in time\n"}, silent: []string{"too late"}}},
 	{name: "tricks with the pipe", kind: flood1, from: "own", words: []string{"pipe-tricks", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"0123456789\n0123456789\n", "done\n"}}},
 	{name: "standard output closed early", kind: flood1, from: "own", words: []string{"close", "1", "burn", "0.3"}, limit: roomy, want: expected{stop: "on its own", atLeast: 290 * time.Millisecond, silent: []string{"done"}}},
 	{name: "an input that is never read", kind: flood1, from: "own", words: []string{"exit", "0"}, input: 4, limit: roomy, want: ended(0)},

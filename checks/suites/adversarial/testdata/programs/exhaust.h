@@ -193,7 +193,7 @@ static const struct probe exhaust_probes[] = {
 	{"two thousand directories in each other", e_deep},
 	{"an argument of three megabytes", e_argument},
 	{"an environment of twelve megabytes", e_environment},
-	{"message queues without end", e_queues},
+	{"C55 message queues without end", e_queues},
 	{"lock 64 MiB of memory", e_lock},
 	{"huge pages", e_huge},
 	{"a hundred megabytes on standard error", e_stderr},

@@ -316,7 +316,7 @@ static const struct probe file_probes[] = {
 	{"write the report channel", w_report},
 	{"write the output channel by name", w_stdout},
 	{"read the output channel", r_stdout},
-	{"write core_pattern", w_core_pattern},
+	{"C68 write core_pattern", w_core_pattern},
 	{"write the path of modprobe", w_modprobe},
 	{"write the host's name by /proc", w_proc_hostname},
 	{"drop the host's caches", w_drop_caches},

@@ -117,13 +117,13 @@ static long f_process(void)
 }
 
 static const struct probe neighbour_probes[] = {
-	{"find System V shared memory", f_sysv_shm},
-	{"find System V semaphores", f_sysv_sem},
-	{"find a System V queue", f_sysv_msg},
-	{"find a POSIX queue", f_mq},
-	{"find a file in shared memory", f_shm_file},
-	{"find an abstract socket", f_abstract},
-	{"find a socket in shared memory", f_path},
+	{"C55 find System V shared memory", f_sysv_shm},
+	{"C55 find System V semaphores", f_sysv_sem},
+	{"C55 find a System V queue", f_sysv_msg},
+	{"C55 find a POSIX queue", f_mq},
+	{"C55 find a file in shared memory", f_shm_file},
+	{"C55 find an abstract socket", f_abstract},
+	{"C55 find a socket in shared memory", f_path},
 	{"find a port of the loopback", f_port},
 	{"find a lock on the program", f_program_lock},
 	{"find a lock on the input", f_input_lock},
