@@ -165,6 +165,9 @@ func (l *lab) neighbours(t *testing.T) {
 	l.host.unchanged(t, nil)
 }
 
+// forged is what the attacking program puts in the place of a nonce: what looks for nonces must find it.
+const forged = "0123456789abcdef0123456789abcdef"
+
 // While a checker beside it has the answers mounted, a submission reads everything that it can open.
 func (l *lab) secrets(t *testing.T) {
 	r := l.run("search", "0", "everywhere", "0", "forge", "0")
@@ -173,6 +176,9 @@ func (l *lab) secrets(t *testing.T) {
 	said := r.Output.(*sink).String()
 	if o.Stop.String() != "on its own" || o.ExitCode != 0 || !strings.Contains(said, "read much\n") || !strings.HasSuffix(said, "done\n") {
 		t.Errorf("the container: %s; it said %.2000q", shown(o.Outcome), said)
+	}
+	if want := "like a nonce in /program/attack: " + forged + "\n"; !strings.Contains(said, want) {
+		t.Errorf("it did not say %q, so that it would not find a nonce either", want)
 	}
 	// What the daemon sets for everybody, and the image. The devices are those that every container has; all of them lead
 	// nowhere.
@@ -199,13 +205,15 @@ func (l *lab) secrets(t *testing.T) {
 	// The same beside a checker, whose container has the whole package mounted. What the submission says goes to it. The
 	// checker's program is copied into the job's scratch, where it stays: whoever comes next compares with that.
 	beside := watch(t, l.eng, sandboxlab.DefaultLocks)
-	r = l.run("search", "0")
+	r = l.run("search", "0", "forge", "0")
 	r.Output = nil
 	r.Judge = &sandboxlab.Judge{Kind: sandboxlab.Checker, Image: testImage, Command: []string{"/program/attack", "check"}, Program: l.program, Tests: l.tests, Group: 1}
 	o, err = l.go1(t, r)
 	must(t, err)
 	if o.Stop.String() != "on its own" || o.ExitCode != 0 || o.Judge == nil || !strings.HasPrefix(string(o.Judge.Answer), "OK\nno secret of ") || o.OutputBytes < 10 {
 		t.Errorf("beside a checker: %s; it was told %+v", shown(o.Outcome), o.Judge)
+	} else if want := "like a nonce in what it was told: " + forged + "\n"; !strings.Contains(string(o.Judge.Answer), want) {
+		t.Errorf("the checker did not say %q, so that it would not see a nonce either: %.2000q", want, o.Judge.Answer)
 	}
 	beside.unchanged(t, nil)
 }

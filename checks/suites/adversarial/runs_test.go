@@ -97,6 +97,7 @@ var outputRuns = []attack{
 	{name: "an endless answer that is settled", kind: flood1, from: "sandbox 8.4", words: []string{"settled", "lines", "0"}, limit: limit{30000, 64}, want: expected{stop: "decided"}},
 	{name: "twenty thousand writes of a byte", kind: flood1, from: "own", words: []string{"bytes", "20000"}, limit: roomy, want: expected{stop: "on its own", says: []string{"xxxxxxxxxxdone\n"}}},
 	{name: "a forged report on every descriptor", kind: floodAny, from: "sandbox 3.7", words: []string{"burn", "0.5", "forge", "0", "exit", "9"}, limit: roomy, want: expected{stop: "on its own", exit: 9, atLeast: 490 * time.Millisecond, silent: []string{"opened"}}},
+	{name: "everything flooded but standard output", kind: floodAny, from: "own", words: []string{"flood-rest", "65"}, limit: roomy, want: expected{stop: "on its own", says: []string{"flooded\ndone\n"}, silent: []string{"opened", "ffff"}}},
 	{name: "C38 a word after the end", kind: survivors, from: "C38", words: []string{"late", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"in time\n"}, silent: []string{"too late"}}},
 	{name: "tricks with the pipe", kind: flood1, from: "own", words: []string{"pipe-tricks", "0"}, limit: roomy, want: expected{stop: "on its own", says: []string{"0123456789\n0123456789\n", "done\n"}}},
 	{name: "standard output closed early", kind: flood1, from: "own", words: []string{"close", "1", "burn", "0.3"}, limit: roomy, want: expected{stop: "on its own", atLeast: 290 * time.Millisecond, silent: []string{"done"}}},

@@ -167,6 +167,7 @@ func (g *guest) nothingStays(before hoststate.Snapshot, after string) {
 // 8.1 #38: a run that is given up while its containers are made and started, and one whose container is taken away then, have no
 // outcome and leave nothing.
 func TestARunThatIsEndedDuringItsStartHasNoOutcomeAndLeavesNothing(t *testing.T) {
+	onOneDriver(t, "it is long, and TestASweepFindsWhatADeadOwnerLeft shows on each driver that what is left is found")
 	g := onAHost(t)
 	var whole time.Duration
 	for range 2 { // the first one copies its program as well
@@ -254,6 +255,7 @@ func (g *guest) takeAway(take func(ctx context.Context, id string) error) {
 // 8.1 #40: two Runners that start in the same moment, beside a third that is judging, disturb neither each other nor it, and of one
 // instance only one comes to be.
 func TestRunnersThatStartAtOnceDoNotDisturbEachOther(t *testing.T) {
+	onOneDriver(t, "it is long, and TestTwoInstancesDoNotTouchEachOther shows two Runners on each driver")
 	g := onAHost(t)
 	waiting, err := g.job.Prepare(t.Context(), g.actor("exit", "6"))
 	if err != nil {

@@ -34,7 +34,8 @@ int probe_group(const char *group)
 	return 0;
 }
 
-/* A checker that believes everything and says whether it was told of a secret: verb, input, output, reference. */
+/* A checker that believes everything and says whether it was told of a secret, and every word that looks like a nonce: verb, input, output,
+ * reference. */
 static int check(char **argv)
 {
 	static char text[8 << 20];
@@ -46,6 +47,7 @@ static int check(char **argv)
 	while ((n = read(fd, text + total, sizeof text - total)) > 0)
 		total += (size_t)n;
 	printf("OK\n%s of %zu bytes\n", memmem(text, total, "secret in", 9) ? "a secret" : "no secret", total);
+	nonces("what it was told", text, total);
 	return 0;
 }
 

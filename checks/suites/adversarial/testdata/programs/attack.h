@@ -82,6 +82,21 @@ static inline void say(const char *words)
 	all(1, words, strlen(words));
 }
 
+/* Prints every word of 32 hexadecimal digits and no more, which is what a run's nonce looks like. */
+static inline void nonces(const char *where, const char *p, size_t n)
+{
+	size_t digits = 0;
+	for (size_t i = 0; i <= n; i++) {
+		if (i < n && ((p[i] >= '0' && p[i] <= '9') || (p[i] >= 'a' && p[i] <= 'f'))) {
+			digits++;
+			continue;
+		}
+		if (digits == 32)
+			printf("like a nonce in %s: %.32s\n", where, p + i - 32);
+		digits = 0;
+	}
+}
+
 static inline long refused(int with)
 {
 	errno = with;

@@ -408,8 +408,8 @@ static void v_everywhere(double x)
 	nftw("/", try_creating, 16, FTW_PHYS | FTW_ACTIONRETVAL);
 }
 
-/* Reads everything there is and prints what holds a planted secret. The word is put together here, so that the program
- * does not find itself. */
+/* Reads everything there is and prints what holds a planted secret, and what looks like a nonce. The planted word is put together here, so
+ * that the program does not find itself. */
 static char planted_word[32];
 static long files_read;
 
@@ -432,6 +432,7 @@ static int look_for_secrets(const char *path, const struct stat *s, int kind, st
 	char *at = memmem(content, (size_t)n, planted_word, strlen(planted_word));
 	if (at)
 		printf("secret in %s: %.60s\n", path, at);
+	nonces(path, content, (size_t)n);
 	return FTW_CONTINUE;
 }
 

@@ -51,6 +51,7 @@ static void v_forge(double x)
 	static const char *const paths[] = {"/aj-out/report", "/aj-out/stdout", "/dev/stdout", "/dev/tty", "/dev/console"};
 	char path[64];
 	(void)x;
+	fflush(stdout); /* what was printed before keeps its lines */
 	for (int fd = 0; fd < 256; fd++)
 		if (write(fd, line, sizeof line - 1) < 0)
 			continue;
@@ -67,6 +68,48 @@ static void v_forge(double x)
 		if (other >= 0)
 			printf("opened %s\n", path);
 	}
+}
+
+/* As much as a descriptor takes without waiting, up to so many MiB. */
+static void flood(int fd, double mib)
+{
+	fcntl(fd, F_SETFL, O_WRONLY | O_NONBLOCK);
+	for (long i = 0; i < (long)(mib * 16); i++)
+		if (write(fd, piece, sizeof piece) <= 0)
+			return;
+}
+
+/* Floods everything but standard output, which has floods of its own: what can be opened by name, and what is open, standard error on
+ * every number there is. */
+static void v_flood_rest(double mib)
+{
+	static const char *const closed[] = {"/aj-out/report", "/aj-out/stdout", "/aj-out/stdin", "/proc/self/fd/0", "/dev/console", "/dev/kmsg", "/dev/tty", "/dev/mem"};
+	static const char *const open_to_all[] = {"/dev/stderr", "/dev/null", "/dev/full", "/dev/zero", "/dev/random", "/dev/ptmx"};
+	char path[64];
+	memset(piece, 'f', sizeof piece);
+	for (size_t i = 0; i < COUNT(closed) + 64; i++) {
+		snprintf(path, sizeof path, "/proc/1/fd/%zu", i - COUNT(closed));
+		const char *name = i < COUNT(closed) ? closed[i] : path;
+		int fd = open(name, O_WRONLY | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		printf("opened %s\n", name);
+		flood(fd, mib);
+		close(fd);
+	}
+	for (size_t i = 0; i < COUNT(open_to_all); i++) {
+		int fd = open(open_to_all[i], O_WRONLY | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		flood(fd, i < 4 ? mib : 1); /* what is written to the source of randomness is stirred in, and costs */
+		close(fd);
+	}
+	for (int fd = 3; fd < 256; fd++)
+		dup2(2, fd);
+	for (int fd = 0; fd < 256; fd++)
+		if (fd != 1)
+			flood(fd, mib);
+	say("flooded\n");
 }
 
 /* The output goes to whoever comes last: a child that outlives its parent, and would write. */
@@ -102,4 +145,4 @@ static void v_close(double fd) { close((int)fd); }
 
 #define OUTPUT_VERBS                                                                                                              \
 	{"token", v_token}, {"lines", v_lines}, {"burst", v_burst}, {"bytes", v_bytes}, {"copy", v_copy}, {"forge", v_forge},     \
-		{"late", v_late}, {"pipe-tricks", v_pipe_tricks}, {"close", v_close}
+		{"flood-rest", v_flood_rest}, {"late", v_late}, {"pipe-tricks", v_pipe_tricks}, {"close", v_close}
