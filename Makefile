@@ -17,7 +17,7 @@ help:
 	@echo "make images       the language images and their manifest for a host that is not NixOS, into images/"
 	@echo "make guest        bring the guest up and keep it up; 'bin/guest exec -- sh -c COMMAND' runs something in it"
 	@echo "make guest-down   end it"
-	@echo "make soak         every fuzz target for a minute, every suite on both drivers and both runtimes, every broken host, 500 runs, mutants"
+	@echo "make soak         every fuzz target for a minute, every suite on every kind of host that it is for, 500 runs, mutants"
 	@echo "make mutants      every control of the sandbox switched off in turn, and the test that notices"
 	@echo "make bench        what a container and a judged test cost in the guest"
 	@echo "make lint         formatting, go vet, staticcheck"

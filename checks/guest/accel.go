@@ -28,7 +28,7 @@ type accelChooser struct {
 var thisMachine = accelChooser{device: "/dev/kvm", bound: 8 * time.Second}
 
 // choose says how the guest's processors are run, decided by booting: /dev/kvm can be there, open and accept a machine, and
-// still not run it. The answer is kept until this machine restarts or a guest that KVM runs does not come up. Each call says
+// still not run it. The answer is kept until this machine restarts or a guest that KVM runs does not come up (doubtAccel). Each call says
 // it in one line, with QEMU's version. An error is a trial that could not be made: it says nothing about KVM, and nothing is
 // kept.
 func (c accelChooser) choose(ctx context.Context, b *built, log io.Writer) (string, error) {
@@ -84,9 +84,11 @@ func accelMemo(b *built) (string, error) {
 	return filepath.Join(b.cache, "accel-"+key), err
 }
 
-// forgetAccel makes the next start try KVM out anew. It is called when a guest did not come up: a first word is not yet a boot,
-// and what worked an hour ago may not work now. That processors are emulated is not doubted by a guest that does not come up.
-func forgetAccel(b *built, accel string) error {
+// doubtAccel is called when a guest did not come up. A first word is not yet a boot, and what worked an hour ago may not work
+// now, so the next start tries KVM out anew; when the next guest does not come up either, KVM says its first word here and no
+// more, and processors are emulated from then on. That they are emulated is not doubted by a guest that does not come up, and
+// given says that the start was given up, which speaks against nothing.
+func doubtAccel(b *built, accel string, given bool) error {
 	if accel != kvm {
 		return nil
 	}
@@ -94,8 +96,42 @@ func forgetAccel(b *built, accel string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(memo); err != nil && !errors.Is(err, os.ErrNotExist) {
+	doubt := memo + doubted
+	switch _, err = os.Stat(doubt); {
+	case given:
+		err = nil
+	case err == nil:
+		return errors.Join(os.WriteFile(memo, []byte(tcg), 0o644), os.Remove(doubt))
+	default:
+		err = os.WriteFile(doubt, nil, 0o644)
+	}
+	if err == nil {
+		err = removeFile(memo)
+	}
+	if err != nil {
 		return fmt.Errorf("make the next start try KVM out anew: %w", err)
+	}
+	return nil
+}
+
+// trustAccel is called when a guest has come up.
+func trustAccel(b *built, accel string) error {
+	if accel != kvm {
+		return nil
+	}
+	memo, err := accelMemo(b)
+	if err != nil {
+		return err
+	}
+	return removeFile(memo + doubted)
+}
+
+// doubted ends the name of the file that is there while the last guest that KVM ran did not come up.
+const doubted = ".doubted"
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -247,3 +247,32 @@ func TestAGuestThatKVMRunsAndThatDoesNotComeUpMakesTheNextStartTryAgain(t *testi
 		})
 	}
 }
+
+func TestKVMThatSaysItsFirstWordAndNoMoreIsGivenUpTheSecondTime(t *testing.T) {
+	b, chooser := fakeQEMU(t, speakingQEMU), kvmDevice(t, 2*time.Minute)
+	variant, err := FindVariant(DefaultVariant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot := func(ctx context.Context, timeout time.Duration) {
+		t.Helper()
+		chooser.chooses(t, b, kvm)
+		dir := filepath.Join(b.cache, "instances", "x")
+		if _, err := booted(ctx, b, kvm, variant, dir, Options{Name: "x", Timeout: timeout}, ""); err == nil {
+			t.Fatal("a guest that says one word came up")
+		}
+		leftNothing(t, b)
+	}
+	boot(t.Context(), time.Second)
+	// A start that is given up says nothing about KVM.
+	given, giveUp := context.WithTimeout(t.Context(), time.Second)
+	defer giveUp()
+	boot(given, time.Minute)
+	// Nor do two failures with a guest between them that came up.
+	if err := trustAccel(b, kvm); err != nil {
+		t.Fatal(err)
+	}
+	boot(t.Context(), time.Second)
+	boot(t.Context(), time.Second)
+	chooser.chooses(t, b, tcg)
+}

@@ -159,7 +159,7 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, forgetAccel(b, accel))
+			err = errors.Join(err, doubtAccel(b, accel, ctx.Err() != nil))
 		}
 	}()
 	p, err := m.start(dir)
@@ -181,7 +181,7 @@ func booted(ctx context.Context, b *built, accel string, variant Variant, dir st
 		return nil, fmt.Errorf("the guest did not become ready (it had %v): %w\nthe last lines of its console:\n%s\nQEMU said: %s",
 			o.Timeout, err, tail(filepath.Join(dir, "console.log"), 25), tail(filepath.Join(dir, "qemu.log"), 10))
 	}
-	return g, g.markReady()
+	return g, errors.Join(g.markReady(), trustAccel(b, accel))
 }
 
 const memoryFile = "memory"

@@ -4,7 +4,7 @@
 //	drive quick    lint and the tests that need no guest and no second build of the programs, with the race detector
 //	drive test     quick and those builds, then every suite in the guest, on hosts that judge and on broken ones, two guests at a time
 //	drive suites   only the suites in the guest; [--on VARIANT,VARIANT] [--run EXPRESSION] [--soak] [SUITE...] picks some
-//	drive soak     every fuzz target for a minute, every suite on both drivers and both runtimes, then the mutants
+//	drive soak     every fuzz target for a minute, every suite on every kind of host that it is for, then the mutants
 //	drive mutants  every control switched off in turn, and the test that notices; "unit" or "guest" for half of it, then names of controls
 //	drive bench    what a judged run costs outside the judged program
 //	drive demo-server  a reference server and a Runner in the guest, three submissions

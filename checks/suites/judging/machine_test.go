@@ -113,6 +113,12 @@ func TestAMachineThatCannotJudgeGivesNoVerdict(t *testing.T) {
 		{"the socket is missing", func(*testing.T) options {
 			return options{env: []string{"DOCKER_HOST=unix:///nonexistent/docker.sock"}}
 		}, []string{"no socket", "systemctl start docker"}},
+		{"the socket may not be opened", func(t *testing.T) options {
+			// Root may open everything, unless it has given that right away.
+			sh(t, "chmod 0 /run/docker.sock")
+			t.Cleanup(func() { sh(t, "chmod 660 /run/docker.sock") })
+			return options{wrap: []string{"setpriv", "--bounding-set", "-dac_override,-dac_read_search"}}
+		}, []string{"docker.reachable", "may not be opened"}},
 		{"not root", func(*testing.T) options { return options{as: 65534} }, []string{"root", "sudo"}},
 		{"the shim is missing", func(*testing.T) options {
 			return options{env: []string{"EVALHOST_SHIM_PATH=/nonexistent/aj-shim"}}
@@ -207,7 +213,7 @@ func TestDockerStoppingInTheMiddleIsNoVerdictAndWithoutItNothingIsJudged(t *test
 		awaitProgram(t)
 		up = dockerDown(t)
 	}}, "judge", pkg, source)
-	r.wantsNoVerdict(t, 3, "infrastructure failure", "test 1a")
+	r.wantsNoVerdict(t, 3, "infrastructure failure", "test 1a", "systemctl status docker")
 	good, correct := sum(t)
 	for _, args := range [][]string{{"judge", good, correct}, {"judge", good, correct, "--json"}, {"judge", "--no-policy", good, correct, "--keep"}} {
 		evalhost(t, options{}, args...).wantsNoVerdict(t, 4, "docker.reachable", "systemctl start docker")

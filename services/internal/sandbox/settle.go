@@ -93,7 +93,7 @@ func settle(stop Stop, exit int, r readings) (Outcome, error) {
 			why = "its shim said: " + r.failure
 		}
 		return Outcome{}, fmt.Errorf("sandbox: the run ended by itself with exit code %d and %s; nothing is known about the "+
-			"submission, so the test has to be run again", exit, why)
+			"submission, so the test has to be run again; if Docker was stopped or restarted: systemctl status docker", exit, why)
 	}
 	o := Outcome{Stop: stop, ExitCode: exit, Home: r.cpu(), Peak: r.box, Failure: r.failure}
 	if r.report != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // dirs are where the product and its tests keep files.
-var dirs = []string{"/var/lib/evalhost", "/run/evalhost", "/tmp", "/var/tmp"}
+var dirs = []string{"/var/lib/evalhost", "/var/lib/evalhost-test", "/run/evalhost", "/tmp", "/var/tmp"}
 
 // patience is how long the daemon and systemd get to finish cleaning up: they do so after they said that they had, and a machine that is
 // emulated is slow.
