@@ -209,7 +209,13 @@ func TestARunThatIsEndedDuringItsStartHasNoOutcomeAndLeavesNothing(t *testing.T)
 		t.Error("no run was given up before it was ready; the test proves nothing")
 	}
 
-	for name, take := range map[string]func(ctx context.Context, id string) error{"docker rm -f": g.eng.Remove, "docker kill": g.eng.Kill} {
+	for name, take := range map[string]func(ctx context.Context, id string) error{
+		"docker rm -f": g.eng.Remove,
+		// Past the engine, for which a container that does not run yet is killed already.
+		"docker kill": func(ctx context.Context, id string) error {
+			return exec.CommandContext(ctx, "docker", "kill", id).Run()
+		},
+	} {
 		came := make(chan error, 1)
 		go func() {
 			p, err := g.job.Prepare(t.Context(), g.actor("sleep", "3600"))
