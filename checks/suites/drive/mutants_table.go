@@ -77,6 +77,7 @@ var mutations = []mutation{
 	{"mutant.nonce", "whoever writes to the report channel is believed", inSandbox, "TestWithoutTheShimsReportNothingIsKnown", ""},
 	{"mutant.report-owed", "a run without a report has an outcome", inSandbox, "TestARunThatEndedByItselfOwesAReport", "TestARunWhoseContainerIsTakenAwayHasNoOutcome"},
 	{"mutant.exit-code", "a lost exit code reads as 0", inSandbox, "TestWithoutAnExitCodeThereIsNoOutcome", ""},
+	{"mutant.exit-agrees", "an exit code that is not the reported one is judged", inSandbox, "TestAnExitCodeThatIsNotTheReportedOneIsNoOutcome", ""},
 	{"mutant.home-owed", "a home that was taken away reads as no kill", inSandbox, "TestAHomeThatIsTakenAwayInTheMiddleIsNoOutcome", ""},
 
 	{"mutant.output-cap", "output without end", inSandbox, "TestOneByteMoreThanTheCapStopsOnceAndTheRestIsDrained", "TestExactlyTheOutputCapIsLegalAndOneByteMoreIsNot"},

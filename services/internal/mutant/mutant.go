@@ -74,6 +74,7 @@ const (
 	Nonce        Control = "mutant.nonce"
 	ReportOwed   Control = "mutant.report-owed"
 	ExitCode     Control = "mutant.exit-code"
+	ExitAgrees   Control = "mutant.exit-agrees"
 	HomeOwed     Control = "mutant.home-owed"
 )
 

@@ -300,6 +300,19 @@ func TestWithoutAnExitCodeThereIsNoOutcome(t *testing.T) {
 	}
 }
 
+func TestAContainerThatIsKilledAfterItsReportIsNoOutcome(t *testing.T) {
+	for _, reported := range []int{0, 3} {
+		under := underShim(func(context.Context, *box, *os.File, *os.File) int { return reported })
+		l := newLab(t, &fakeDaemon{judged: func(ctx context.Context, c *box) int {
+			under(ctx, c)
+			return 137 // the end of containerd-shim kills whatever is in the container
+		}})
+		if o, err := l.judge(l.plain(&sink{})); err == nil || !strings.Contains(err.Error(), "137") {
+			t.Errorf("reported %d: ended as %v with code %d, %v", reported, o.Stop, o.ExitCode, err)
+		}
+	}
+}
+
 func TestAJobThatIsGivenUpLeavesNothingRunning(t *testing.T) {
 	started := make(chan struct{})
 	l := newLab(t, &fakeDaemon{judged: underShim(func(ctx context.Context, _ *box, _, _ *os.File) int {

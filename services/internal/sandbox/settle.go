@@ -95,6 +95,13 @@ func settle(stop Stop, exit int, r readings) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("sandbox: the run ended by itself with exit code %d and %s; nothing is known about the "+
 			"submission, so the test has to be run again; if Docker was stopped or restarted: systemctl status docker", exit, why)
 	}
+	// The shim ends with the status it reported, always (spec/sandbox.md 3.8). Where the daemon tells another, somebody else
+	// ended the container after the report, or the daemon lost track: neither number may be judged.
+	if stop == OnItsOwn && r.report != nil && exit != r.report.ExitStatus() && !mutant.Off(mutant.ExitAgrees) {
+		return Outcome{}, fmt.Errorf("sandbox: the shim reported the exit status %d and the daemon says that the container ended "+
+			"with %d: something outside of the run ended it, as the end of containerd-shim or a restart of the daemon does; nothing "+
+			"is said about the submission, so the test has to be run again; look at the daemon's journal", r.report.ExitStatus(), exit)
+	}
 	o := Outcome{Stop: stop, ExitCode: exit, Home: r.cpu(), Peak: r.box, Failure: r.failure}
 	if r.report != nil {
 		o.Report = ptr(r.report.CPU)

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func reading(cpu time.Duration, oom, kill uint64) cgroup.Reading {
 func TestEverythingIsCountedFromGo(t *testing.T) {
 	r := readings{
 		zero: reading(700*ms, 3, 3), end: reading(900*ms, 3, 3),
-		report: &wire.Report{CPU: 150 * ms, Peak: 4096},
+		report: &wire.Report{ExitCode: 7, CPU: 150 * ms, Peak: 4096},
 	}
 	o, err := settle(OnItsOwn, 7, r)
 	if err != nil {
@@ -123,6 +124,49 @@ func TestARunThatEndedByItselfOwesAReport(t *testing.T) {
 		if o, err := settle(stop, 137, readings{zero: reading(0, 0, 0), end: reading(3*time.Second, 0, 0)}); err != nil || *o.CPU != 3*time.Second {
 			t.Errorf("%v owes no report and is charged the home: %+v, %v", stop, o, err)
 		}
+	}
+}
+
+// Between the report and the end of the shim the container may still be killed from outside.
+func TestAnExitCodeThatIsNotTheReportedOneIsNoOutcome(t *testing.T) {
+	plain := func(report wire.Report) readings {
+		return readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), report: &report}
+	}
+	for name, test := range map[string]struct {
+		report wire.Report
+		exit   int
+		ok     bool
+	}{
+		"both say that it ended well":                     {wire.Report{}, 0, true},
+		"both say that it failed":                         {wire.Report{ExitCode: 7}, 7, true},
+		"both say by which signal":                        {wire.Report{Signal: 11}, 139, true},
+		"the largest code there is":                       {wire.Report{ExitCode: 255}, 255, true},
+		"it could not be executed":                        {wire.Report{ExitCode: 127}, 127, true},
+		"its own code 137 is as good as any":              {wire.Report{ExitCode: 137}, 137, true},
+		"it ended well and its container was killed":      {wire.Report{}, 137, false},
+		"it failed and its container was killed":          {wire.Report{ExitCode: 7}, 137, false},
+		"it crashed and the daemon tells of no error":     {wire.Report{Signal: 11}, 0, false},
+		"it failed and the daemon tells of no error":      {wire.Report{ExitCode: 1}, 0, false},
+		"it ended well and the daemon lost its exit code": {wire.Report{}, 255, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := settle(OnItsOwn, test.exit, plain(test.report))
+			if (err == nil) != test.ok || err == nil && o.ExitCode != test.exit {
+				t.Errorf("outcome %v with %d, %v; want one: %v", o.Stop, o.ExitCode, err, test.ok)
+			}
+			if err != nil && (!strings.Contains(err.Error(), fmt.Sprint(test.exit)) || !strings.Contains(err.Error(), fmt.Sprint(test.report.ExitStatus()))) {
+				t.Errorf("%v does not name both numbers", err)
+			}
+			// Of any other stop the exit code is our own kill's, and of a memory kill the kernel's.
+			if o, err := settle(TimeLimit, 137, plain(test.report)); err != nil || o.Stop != TimeLimit {
+				t.Errorf("stopped at the ceiling: %v, %v", o.Stop, err)
+			}
+			killed := plain(test.report)
+			killed.end = reading(ms, 1, 1)
+			if o, err := settle(OnItsOwn, test.exit, killed); err != nil || o.Stop != Memory {
+				t.Errorf("killed for memory: %v, %v", o.Stop, err)
+			}
+		})
 	}
 }
 
