@@ -84,6 +84,8 @@ var mutations = []mutation{
 	{"mutant.drain", "reading stops before the end", inSandbox, "TestAfterTheAnswerIsSettledTheRestIsDrainedAndNeverCapped", ""},
 	{"mutant.build-output", "diagnostics without end", inSandbox, "TestTheTwoStreamsOfABuildAreCountedTogether", ""},
 	{"mutant.closed-channels", "the submission may open its channels", inSandbox, "TestEachRunHasItsOwnInodesAndTheShimIsClosedToNobody", hostile},
+	{"mutant.input-owed", "a submission whose input nobody opened is judged", inSandbox, "TestAnInputThatNobodyOpensIsNoOutcome", ""},
+	{"mutant.cut-short", "a part of what one side said is taken for the whole", inSandbox, "TestAChannelThatBreaksBetweenTheTwoIsNoOutcome", ""},
 	{"mutant.regular-file", "an artefact may be a link or a device", inSandbox, "TestHostileArchivesAreRefused", ""},
 	{"mutant.artefact-name", "an artefact may have another name", inSandbox, "TestHostileArchivesAreRefused", ""},
 	{"mutant.artefact-cap", "an artefact of any size", inSandbox, "TestTheCapOfAnArtefactIsExact", ""},

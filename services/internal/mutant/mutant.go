@@ -87,6 +87,8 @@ const (
 	ArtefactName Control = "mutant.artefact-name"
 	ArtefactCap  Control = "mutant.artefact-cap"
 	ClosedFIFO   Control = "mutant.closed-channels"
+	InputOwed    Control = "mutant.input-owed"
+	CutShort     Control = "mutant.cut-short"
 )
 
 // What jobs share and leave (spec/sandbox.md 7.4; decisions 6 to 8).

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -101,8 +103,8 @@ func (b *beside) close() {
 }
 
 // run sees a started judge to its end. Whatever it starts has ended when it returns.
-func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (b *beside) run(outer context.Context, g *going) (JudgeOutcome, error) {
+	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -118,10 +120,17 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 			return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
 		}
 	}
+	var undelivered error // after tasks
 	tasks.Go(func() {
 		err := deliver(ctx, b.queue, filepath.Join(b.dir, input), b.c.exited, b.bound)
-		if errors.Is(err, errNobody) {
+		switch {
+		case err == nil, errors.Is(err, unix.EPIPE), wasGivenUp(err), mutant.Off(mutant.CutShort): // it left, or the run is over
+		case errors.Is(err, errNobody):
 			b.c.box.log.Warn("a judging program never opened its channel", "container", b.c.name, "channel", input)
+		default:
+			// What it got is the beginning of the output at best, and its word on that would be a word on the submission.
+			undelivered = fmt.Errorf("sandbox: carrying the submission's output to its judge: %w", err)
+			b.c.ending.fail(undelivered)
 		}
 	})
 
@@ -136,10 +145,15 @@ func (b *beside) run(ctx context.Context, g *going) (JudgeOutcome, error) {
 	} else {
 		o.Answer, flooded = answer.join()
 	}
+	cancel()
+	tasks.Wait()
+	if err == nil {
+		err = undelivered
+	}
 	if err != nil {
 		return JudgeOutcome{}, err
 	}
-	r, err := b.c.read(ctx, b.zero)
+	r, err := b.c.read(outer, b.zero)
 	if err != nil {
 		return JudgeOutcome{}, err
 	}
@@ -199,7 +213,14 @@ func (b *beside) feed(ctx context.Context, g *going) {
 	defer release()
 	// The shim waits in its own open for this one; it must not wait for the interactor's first word.
 	out, err := openOutlet(ctx, filepath.Join(g.dir, "run", filepath.Base(wire.StdinPath)), g.sub.exited, openDeadline)
-	if err == nil {
+	if err != nil {
+		// A submission without an input has done nothing wrong: its shim would wait in its open, and be stopped for that
+		// (spec/sandbox.md 5.5 #1). Where the container is gone, its end was chosen before that could be seen, and stands.
+		if !mutant.Off(mutant.InputOwed) {
+			g.sub.ending.fail(err)
+		}
+	} else {
+		g.fed.Store(true)
 		// Parked in a write to a submission that does not read; its end breaks the pipe.
 		defer writeUntil(ctx, out)()
 	}
@@ -210,7 +231,10 @@ func (b *beside) feed(ctx context.Context, g *going) {
 		}
 	}
 	defer closeOut()
-	if in.await(ctx, b.c.exited, b.bound) != nil {
+	if err := in.await(ctx, b.c.exited, b.bound); err != nil {
+		if !errors.Is(err, errNobody) { // an interactor that never came ends the input, and its own end is judged
+			g.cutShort(err)
+		}
 		return
 	}
 	buf := make([]byte, relayBuffer)
@@ -220,13 +244,32 @@ func (b *beside) feed(ctx context.Context, g *going) {
 			written, werr := out.Write(buf[:n])
 			g.moved.Add(int64(written))
 			if werr != nil {
+				if !errors.Is(werr, unix.EPIPE) {
+					g.cutShort(werr)
+				}
 				closeOut()
 			}
 		}
 		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				g.cutShort(err)
+			}
 			return
 		}
 	}
+}
+
+// cutShort fails a run whose input could not be carried to its end, unless the carrying was ended by its context. It comes
+// before the input is closed: the submission must not be judged on what it makes of a part of it.
+func (g *going) cutShort(err error) {
+	if !wasGivenUp(err) && !mutant.Off(mutant.CutShort) {
+		g.sub.ending.fail(fmt.Errorf("sandbox: carrying the interactor's words to the submission: %w", err))
+	}
+}
+
+// wasGivenUp says whether an error is the end of a context, seen directly or through the deadline that it sets on a channel.
+func wasGivenUp(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // answerReader reads what an interactor writes into its verdict channel, for as long as its container lives: it may open

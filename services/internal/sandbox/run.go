@@ -234,6 +234,7 @@ type going struct {
 	since time.Time
 	zero  cgroup.Reading
 	moved atomic.Int64
+	fed   atomic.Bool // the input of an interactive submission was opened by both sides
 
 	relay    relay
 	relayErr error
@@ -285,6 +286,9 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	watching := &watch{Deadlines: deadlines}
 	stop, err := g.sub.supervise(ctx, watching, g.since, g.zero, func() verdict.Bytes { return verdict.Bytes(g.moved.Load()) })
 	g.endNow()
+	if err == nil {
+		err = g.inputOwed(stop)
+	}
 	if err != nil {
 		return RunOutcome{}, err
 	}
@@ -302,6 +306,18 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 		result.Judge = &judge
 	}
 	return result, nil
+}
+
+// inputOwed refuses a deadline's word on an interactive submission whose input nobody has opened: its shim opens it before
+// the submission runs, so what the deadline measured was the machinery (spec/sandbox.md 5.5 #1). Where the run ended by itself
+// the shim's report says the same.
+func (g *going) inputOwed(stop Stop) error {
+	deadline := stop == TimeLimit || stop == WallClock || stop == Overall
+	if !deadline || g.peer == nil || g.peer.judge.Kind != Interactor || g.fed.Load() || mutant.Off(mutant.InputOwed) {
+		return nil
+	}
+	return fmt.Errorf("sandbox: the container %s was stopped (%s) before its input was opened: its shim never got as far as the "+
+		"submission, about which nothing is known; the test has to be run again", g.sub.name, stop)
 }
 
 // target is where the output goes.
