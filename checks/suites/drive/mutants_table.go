@@ -101,6 +101,7 @@ var mutations = []mutation{
 	{"mutant.instance-lock", "two of one instance at once", inSandbox, "TestTwoOfOneInstanceCannotLiveAtOnce", "TestTwoInstancesDoNotTouchEachOther"},
 	{"mutant.lane-turns", "two runs at once in one lane", inSandbox, "TestTwoRunsNeverGoAtOnceInOneLane", ""},
 	{"mutant.shared-lanes", "lanes that share a processor", inSandbox, "TestLanesThatShareAProcessorAreRefused", ""},
+	{"mutant.judge-lane", "a judging program runs where other tests are measured", inSandbox, "TestEveryContainerIsAskedForInItsOwnLane", "TestEveryContainerIsPinnedToItsLane"},
 	{"mutant.taken-name", "a taken name ends its owner's run", inCgroup, "TestANameThatIsTakenIsRefusedAndItsOwnerIsLeftAlone", "TestAHomeIsNeverSharedAndALivingOneCanBeRemoved"},
 	{"mutant.kill-first", "a living slice is asked to end instead of killed", inCgroup, "TestWhatStillLivesInASliceIsKilledBeforeItIsStopped", ""},
 

@@ -104,6 +104,7 @@ const (
 	InstanceLock  Control = "mutant.instance-lock"
 	LaneTurns     Control = "mutant.lane-turns"
 	SharedLanes   Control = "mutant.shared-lanes"
+	JudgeLane     Control = "mutant.judge-lane"
 	TakenName     Control = "mutant.taken-name"
 	KillFirst     Control = "mutant.kill-first"
 )

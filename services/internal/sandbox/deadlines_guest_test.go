@@ -232,6 +232,11 @@ func TestEveryContainerIsPinnedToItsLane(t *testing.T) {
 				t.Errorf("a judged run does not show %q: %q", want, got)
 			}
 		}
+		j := g.judgedBy(Checker, "check-status", "exit", "0")
+		j.Lane = lane
+		if o := g.mustRun(j); !strings.Contains(string(o.Judge.Answer), want) {
+			t.Errorf("the checker of lane %d: %q, want %q", lane, o.Judge.Answer, want)
+		}
 	}
 	if b := g.build(shell("grep Cpus_allowed_list /proc/self/status; cat /src/main.c >/out/program")); !strings.Contains(string(b.Stdout), "\t0-1\n") {
 		t.Errorf("a build is pinned to %q, want both lanes", b.Stdout)

@@ -72,6 +72,9 @@ func (p *Prepared) prepareJudge(ctx context.Context, cpuset string) (*beside, er
 			return nil, err
 		}
 	}
+	if mutant.Off(mutant.JudgeLane) {
+		cpuset = ""
+	}
 	profile, said := checkerProfile, ""
 	if judge.Kind == Interactor {
 		profile = interactorProfile

@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -120,6 +122,42 @@ func TestARunWhoseHomeMayNotUseItsLaneIsRefused(t *testing.T) {
 		if (err == nil) != test.ok {
 			t.Errorf("home %q, lane %q of %d: %v", test.home, test.cpuset, test.lanes, err)
 		}
+	}
+}
+
+// A judging program outside of its test's lane would take its processor from the submission of another (spec/sandbox.md 9.1 #24).
+func TestEveryContainerIsAskedForInItsOwnLane(t *testing.T) {
+	pins := make(chan string, 4)
+	pinned := func(what string, do program) program {
+		return func(ctx context.Context, c *box) int {
+			pins <- what + " on " + c.spec.Cpuset
+			return do(ctx, c)
+		}
+	}
+	for _, kind := range []JudgeKind{Checker, Interactor} {
+		for lane, cpu := range []string{"0", "1"} {
+			l := newLab(t, &fakeDaemon{
+				judged: pinned("submission", underShim(says(""))),
+				other:  pinned("judge", func(context.Context, *box) int { return 0 }),
+			})
+			r := l.judgedBy(kind)
+			r.Lane = lane
+			if _, err := l.judge(r); err != nil {
+				t.Fatal(err)
+			}
+			got := []string{<-pins, <-pins}
+			slices.Sort(got)
+			if want := []string{"judge on " + cpu, "submission on " + cpu}; !slices.Equal(got, want) {
+				t.Errorf("lane %d: %q, want %q", lane, got, want)
+			}
+		}
+	}
+	l := newLab(t, &fakeDaemon{other: pinned("build", func(context.Context, *box) int { return 1 })})
+	if _, err := l.job.Build(t.Context(), Build{Kind: SubmissionBuild, Image: "i", Command: []string{"c"}, SourceName: "s", Artifact: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-pins; got != "build on 0,1" {
+		t.Errorf("%q, want all lanes together", got)
 	}
 }
 
