@@ -29,7 +29,10 @@ var containerLimits = requirement{
 				wrong = append(wrong, fmt.Sprintf("%s is %q, not %q", w.file, got, w.value))
 			}
 		}
-		for name, value := range map[string]string{"Max core file size": "0 0 bytes", "Max open files": "256 256 files"} {
+		fileSize := strconv.FormatInt(int64(sandbox.ProbeFileSize), 10)
+		for name, value := range map[string]string{
+			"Max core file size": "0 0 bytes", "Max open files": "256 256 files", "Max file size": fileSize + " " + fileSize + " bytes",
+		} {
 			got := ""
 			for _, line := range m.inside["limits"] {
 				if rest, is := strings.CutPrefix(line, name); is {

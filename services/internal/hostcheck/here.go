@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -186,7 +185,7 @@ func probe(ctx context.Context, driverName, cgroupRoot string) (processors strin
 	defer driver.Close()
 	// The probe carries the name of a local command, so that it is swept if this process is killed, and holds its lock, so that
 	// it is not swept before.
-	instance := "cli-cgroup" + strconv.Itoa(os.Getpid())
+	instance := sandbox.ProbeInstance("cgroup")
 	release, err := sandbox.HoldInstance(sandbox.DefaultLocks, instance)
 	if err != nil {
 		return "", err

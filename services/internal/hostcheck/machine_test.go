@@ -36,6 +36,7 @@ Inter-|   Receive                                                |  Transmit
     lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0
 == limits
 Limit                     Soft Limit           Hard Limit           Units     
+Max file size             1048576              1048576              bytes     
 Max core file size        0                    0                    bytes     
 Max open files            256                  256                  files     
 == mounts

@@ -7,21 +7,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/cgroup"
 	"github.com/evalhost/evalhost/services/internal/engine"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 	"github.com/evalhost/evalhost/shim/wire"
+	"github.com/evalhost/evalhost/shim/wire/nonce"
 )
 
 // The limits of the probe. They are numbers of nobody else's, so that reading one of them back inside proves that it was
 // this container's.
 const (
-	ProbeMemory = 96 * verdict.MiB
-	ProbePids   = 24
-	probeWall   = 60 * time.Second // an emulated processor takes ten to start a container
+	ProbeMemory   = 96 * verdict.MiB
+	ProbePids     = 24
+	ProbeFileSize = verdict.MiB
+	probeWall     = 60 * time.Second // an emulated processor takes ten to start a container
 )
 
 // ProbeConfig says where a probe is made.
@@ -65,7 +66,7 @@ func probeProfile(s step, said, mounted string) engine.Spec {
 	spec.Argv = saying([]string{"/bin/sh", "-c", probeScript})
 	spec.Memory = ProbeMemory
 	spec.Pids = ProbePids
-	spec.FileSize = verdict.MiB
+	spec.FileSize = ProbeFileSize
 	spec.Mounts = []engine.Mount{{Source: said, Target: wire.OutputDir}}
 	if mounted != "" {
 		spec.Mounts = append(spec.Mounts, engine.Mount{Source: mounted, Target: wire.InputDir})
@@ -91,8 +92,12 @@ func Probe(ctx context.Context, eng *engine.Client, cfg ProbeConfig) (string, er
 	return probe(ctx, eng, driver, cfg)
 }
 
+// ProbeInstance makes the name of an instance for one probe: that of a local command, which is swept when its process was killed, and
+// of nobody else. The process's number would not do: in containers every program may be the first of its own (spec/sandbox.md 9.1 #6).
+func ProbeInstance(what string) string { return localPrefix + what + "-" + nonce.New()[:16] }
+
 func probe(ctx context.Context, eng daemon, driver cgroup.Driver, cfg ProbeConfig) (_ string, err error) {
-	instance := localPrefix + "probe" + strconv.Itoa(os.Getpid())
+	instance := ProbeInstance("probe")
 	// Without its lock it would look like what a killed command left, and be swept by whoever starts meanwhile.
 	held, err := lockInstance(cfg.Locks, instance)
 	if err != nil {
@@ -104,8 +109,7 @@ func probe(ctx context.Context, eng daemon, driver cgroup.Driver, cfg ProbeConfi
 		log: slog.New(slog.DiscardHandler), images: map[string]engine.Image{}, watch: nobody{},
 	}
 	dir := filepath.Join(cfg.Scratch, cgroup.Safe(instance))
-	// A process of this number may have been killed in the middle of a probe; its lock is free, so nobody works there.
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", fmt.Errorf("sandbox: making the probe's scratch: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -4,9 +4,9 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,11 +22,6 @@ func probing(t *testing.T, daemon *fakeDaemon) (string, error) {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
-	}
-	// What a killed process of the same number left.
-	left := filepath.Join(dir, "scratch", cgroup.Safe(localPrefix+"probe"+strconv.Itoa(os.Getpid())), "left")
-	if err := os.MkdirAll(left, 0o755); err != nil {
-		t.Fatal(err)
 	}
 	said, err := probe(t.Context(), daemon, fakeDriver{filepath.Join(dir, "homes")}, ProbeConfig{
 		Scratch: filepath.Join(dir, "scratch"), Image: "sha256:1", Mount: dir, Locks: filepath.Join(dir, "locks"),
@@ -61,6 +56,40 @@ func TestAProbeIsLockedSweptAndGoneWhenItHasSpoken(t *testing.T) {
 	said, err := probing(t, daemon)
 	if err != nil || said != "== end\n" {
 		t.Errorf("the probe said %q, %v", said, err)
+	}
+}
+
+// Two programs in containers of their own may have the same process number, as both are the first of theirs.
+func TestTwoProbesOfOneProcessNumberDoNotMeet(t *testing.T) {
+	dir := t.TempDir()
+	daemon := &fakeDaemon{containers: map[string]*box{}}
+	cfg := ProbeConfig{Scratch: filepath.Join(dir, "scratch"), Image: "sha256:1", Locks: filepath.Join(dir, "locks")}
+	homes := fakeDriver{filepath.Join(dir, "homes")}
+	if err := errors.Join(os.Mkdir(homes.root, 0o755), os.Mkdir(cfg.Scratch, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	probes := 0
+	daemon.other = func(ctx context.Context, c *box) int {
+		if probes++; probes == 1 { // the second while the first lives
+			if said, err := probe(t.Context(), daemon, homes, cfg); err != nil || said != "second\n" {
+				t.Errorf("the second probe said %q, %v", said, err)
+			}
+			c.say(false, "first\n")
+			return 0
+		}
+		c.say(false, "second\n")
+		return 0
+	}
+	if said, err := probe(t.Context(), daemon, homes, cfg); err != nil || said != "first\n" {
+		t.Errorf("the first probe said %q, %v", said, err)
+	}
+	if probes != 2 {
+		t.Errorf("%d probes were made", probes)
+	}
+	// The check of cgroups takes its name from the same place.
+	a, b := ProbeInstance("cgroup"), ProbeInstance("cgroup")
+	if cgroup.Safe(a) == cgroup.Safe(b) || !strings.HasPrefix(a, localPrefix) {
+		t.Errorf("two names for a probe: %s and %s", a, b)
 	}
 }
 
