@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -215,32 +216,51 @@ func TestNobodyElseImportsTheDockerClient(t *testing.T) {
 	}
 }
 
-func TestTheServicesMakeContainersInNoOtherWay(t *testing.T) {
-	calls := 0
+// theDaemon are the ways to a daemon that makes containers, as they would be written in a program.
+var theDaemon = regexp.MustCompile(`\b(docker|containerd|podman|crio|buildkitd)\.sock\b|/containers/create`)
+
+// speaksOfTheDaemon are the files that may name one, each with its reason.
+var speaksOfTheDaemon = map[string]string{
+	"services/internal/config/keys.go":   "the default of the option that names the socket, which is given to the engine",
+	"services/internal/engine/client.go": "the engine itself",
+	"services/internal/engine/spec.go":   "refuses to mount it",
+	"checks/guest/agent/ready.go":        "asks the guest's daemon for its version; it is never on a host that judges",
+}
+
+// Whoever holds the socket can make any container. So this looks for the API's call, for every other way to the daemon, and for the
+// programs that have one of their own.
+func TestContainersAreMadeInOnePlace(t *testing.T) {
+	calls, named := 0, map[string]bool{}
 	goFiles(t, func(path string, file *ast.File) {
-		if !strings.HasPrefix(path, "services"+string(filepath.Separator)) || strings.HasSuffix(path, "_test.go") {
+		path = filepath.ToSlash(path)
+		if strings.HasSuffix(path, "_test.go") {
 			return
 		}
+		product := strings.HasPrefix(path, "services/") || strings.HasPrefix(path, "shim/") || strings.HasPrefix(path, "langimages/")
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			selector, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			switch selector.Sel.Name {
-			case "ContainerCreate":
-				calls++
-			case "Command", "CommandContext", "LookPath":
-				for _, arg := range call.Args {
-					if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-						word, _ := strconv.Unquote(lit.Value)
-						switch filepath.Base(word) {
-						case "docker", "podman", "nerdctl", "ctr", "runc", "crun":
-							t.Errorf("%s starts %q", path, word)
-						}
+			switch n := n.(type) {
+			case *ast.SelectorExpr: // called, or kept in a variable to be called
+				if n.Sel.Name == "ContainerCreate" {
+					calls++
+					if path != "services/internal/engine/container.go" {
+						t.Errorf("%s makes a container", path)
+					}
+				}
+			case *ast.BasicLit:
+				word, err := strconv.Unquote(n.Value)
+				if n.Kind != token.STRING || err != nil {
+					break
+				}
+				if theDaemon.MatchString(word) {
+					named[path] = true
+					if speaksOfTheDaemon[path] == "" {
+						t.Errorf("%s speaks of the daemon: %q", path, word)
+					}
+				}
+				switch filepath.Base(word) {
+				case "docker", "podman", "nerdctl", "ctr", "runc", "crun", "buildah", "dockerd", "containerd":
+					if dir := filepath.Dir(word); product && (dir == "." || strings.HasSuffix(dir, "bin")) {
+						t.Errorf("%s names the program %q", path, word)
 					}
 				}
 			}
@@ -249,5 +269,10 @@ func TestTheServicesMakeContainersInNoOtherWay(t *testing.T) {
 	})
 	if calls != 1 {
 		t.Errorf("containers are created in %d places, want the one in the engine", calls)
+	}
+	for path := range speaksOfTheDaemon {
+		if !named[path] {
+			t.Errorf("%s does not speak of the daemon any more, or was not looked at", path)
+		}
 	}
 }
