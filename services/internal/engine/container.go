@@ -152,7 +152,7 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	got, err := c.api.ContainerList(ctx, container.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", LabelSandbox+"=1")),
+		All: !mutant.Off(mutant.SweepCreated), Filters: filters.NewArgs(filters.Arg("label", LabelSandbox+"=1")),
 	})
 	if err != nil {
 		return nil, c.fail("listing the containers labelled", LabelSandbox, err)

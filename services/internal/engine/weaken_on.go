@@ -4,6 +4,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -52,7 +53,13 @@ func weaken(cfg *container.Config, host *container.HostConfig) {
 		mutant.Log:             func() { host.LogConfig = container.LogConfig{} },
 		mutant.TmpNoExec: func() {
 			for path := range host.Tmpfs {
-				host.Tmpfs[path] = "rw,exec" // without the word Docker adds noexec of itself
+				// Without the word Docker adds noexec of itself.
+				host.Tmpfs[path] = strings.Replace(host.Tmpfs[path], "noexec", "exec", 1)
+			}
+		},
+		mutant.TmpSize: func() {
+			for path, options := range host.Tmpfs {
+				host.Tmpfs[path], _, _ = strings.Cut(options, ",size=")
 			}
 		},
 		mutant.Healthcheck: func() { cfg.Healthcheck = nil },

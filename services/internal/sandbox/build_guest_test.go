@@ -72,6 +72,7 @@ func TestABuildsContainerIsClosed(t *testing.T) {
 		id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status
 		touch /src/main.c /src/x 2>/dev/null && echo "SOURCE WRITABLE"
 		cp /bin/busybox /tmp/echo && chmod +x /tmp/echo && /tmp/echo 2>/dev/null && echo "TMP EXECUTES"
+		grep ' /tmp ' /proc/mounts
 		ls /sys/class/net; ls /in /program /aj-out 2>/dev/null; env
 		cat /src/main.c >/out/program`))
 	said := string(built.Stdout)
@@ -79,7 +80,7 @@ func TestABuildsContainerIsClosed(t *testing.T) {
 	if built.Program == nil {
 		t.Fatalf("not built: %s", shown(built.Outcome))
 	}
-	for _, want := range []string{"65534\n", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, want := range []string{"65534\n", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", ",size=65536k"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("a build does not show %q", want)
 		}

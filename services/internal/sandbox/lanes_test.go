@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evalhost/evalhost/services/internal/cgroup"
 )
 
 // pairs are machines with two threads a core: 0 and n/2, 1 and n/2+1, and so on.
@@ -158,6 +160,43 @@ func TestEveryContainerIsAskedForInItsOwnLane(t *testing.T) {
 	}
 	if got := <-pins; got != "build on 0,1" {
 		t.Errorf("%q, want all lanes together", got)
+	}
+}
+
+// narrowed makes homes that may use these processors only.
+type narrowed struct {
+	fakeDriver
+	processors string
+}
+
+func (d narrowed) Open(ctx context.Context, run cgroup.Name) (*cgroup.Home, error) {
+	home, err := d.fakeDriver.Open(ctx, run)
+	if err == nil {
+		setFile(home.Dir, "cgroup.controllers", "cpuset cpu memory pids\n")
+		setFile(home.Dir, "cpuset.cpus.effective", d.processors+"\n")
+	}
+	return home, err
+}
+
+func TestARunIsNotMadeInAHomeThatMayNotUseItsLane(t *testing.T) {
+	l := newLab(t, &fakeDaemon{judged: underShim(says("")), other: func(context.Context, *box) int { return 1 }})
+	homes := l.box.driver.(fakeDriver)
+	for lane, processors := range map[int]string{0: "0", 1: "0-1"} {
+		l.box.driver = narrowed{homes, processors}
+		r := l.plain(&sink{})
+		r.Lane = lane
+		if _, err := l.judge(r); err != nil {
+			t.Errorf("lane %d of %s: %v", lane, processors, err)
+		}
+	}
+	l.box.driver = narrowed{homes, "0"}
+	r := l.plain(&sink{})
+	r.Lane = 1
+	if o, err := l.judge(r); err == nil || !strings.Contains(err.Error(), "its lane is 1") {
+		t.Errorf("outcome %v, %v", o.Stop, err)
+	}
+	if _, err := l.job.Build(t.Context(), Build{Kind: SubmissionBuild, Image: "i", Command: []string{"c"}, SourceName: "s", Artifact: "a"}); err == nil {
+		t.Error("a build was made where the lanes are not")
 	}
 }
 

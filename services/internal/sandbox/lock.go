@@ -66,6 +66,9 @@ func claim(f *os.File, path string) (*lock, error) {
 // waitLock takes a lock that others give up in time, until the context is over. tell is called once if it has to wait, with
 // the name of the holder; nil tells nobody.
 func waitLock(ctx context.Context, path string, tell func(holder string)) (*lock, error) {
+	if mutant.Off(mutant.HostLock) {
+		return &lock{}, nil
+	}
 	for {
 		l, err := tryLock(path)
 		if err == nil {
