@@ -174,6 +174,11 @@ const breaking = `#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 static char *volatile kept;
+static int deeper(volatile char *above) {
+	volatile char here[512]; /* whose address the call below gets, so that it is a call and no loop */
+	here[0] = above[0];
+	return here[0] == 'x' ? 0 : deeper(here) + here[0];
+}
 int main(int argc, char **argv) {
 	const char *test = getenv("AJ_TEST");
 	FILE *out = fopen(argv[2], "r");
@@ -193,6 +198,7 @@ int main(int argc, char **argv) {
 	case 'j': for (;;) { kept = malloc(1 << 20); if (kept) memset(kept, 1, 1 << 20); }
 	case 'k': puts("OK"); for (i = 0; i < 2000; i++) puts("0123456789abcdef0123456789abcdef0123456789abcdef"); return 0;
 	case 'l': puts("OK"); fflush(stdout); for (;;) pause();
+	case 'n': return deeper((volatile char *)test);
 	case 'm': for (i = 0; getc(out) != EOF; i++) {} printf("OK\n%d bytes\n50\n", i); return 0;
 	}
 	return 9;
@@ -207,7 +213,7 @@ func TestABrokenCheckerIsNeverAWrongAnswer(t *testing.T) {
 		"check.c":     breaking,
 		"tests/0a.in": "", "tests/0a.out": "", "tests/1a.out": "", "tests/2a.in": "", "tests/2a.out": "",
 	}
-	for letter := 'a'; letter <= 'm'; letter++ {
+	for letter := 'a'; letter <= 'n'; letter++ {
 		p[fmt.Sprintf("tests/1%c.in", letter)] = "1 2\n"
 	}
 	got := g.each(g.bench(open(t, p), 2), inC("add.c", addC))
@@ -217,6 +223,13 @@ func TestABrokenCheckerIsNeverAWrongAnswer(t *testing.T) {
 		got["1m"].says(t, verdict.OK, verdict.NoReason, "2 bytes")
 		if got["1m"].Percentage != 50 {
 			t.Errorf("%d %%", got["1m"].Percentage)
+		}
+	})
+	// Its stack ends, or its memory where the stack has no end, and not the machine's.
+	t.Run("C77 a checker that calls itself for ever", func(t *testing.T) {
+		if r := got["1n"]; r.err == nil || !strings.Contains(r.err.Error(), "the judging program") ||
+			!strings.Contains(r.err.Error(), "exit code 139") && !strings.Contains(r.err.Error(), "stopped (memory)") {
+			t.Errorf("%+v; want a failure of the judging program", r)
 		}
 	})
 	for test, how := range map[string]string{
