@@ -4,6 +4,8 @@ let
   inherit (pkgs) lib;
   table = lib.importJSON ./toolchains.json;
   contents = import ./contents.nix { inherit pkgs; };
+  # What is made of Debian packages says the same to a program, so that it behaves the same on every host.
+  environment = key: (lib.importJSON ./build/images.json).images.${key}.env;
 
   byKey = lib.listToAttrs (map (image: lib.nameValuePair image.key image) table.images);
   keys = map (image: image.key) table.images;
@@ -25,13 +27,17 @@ let
       compressor = "none";
       config = {
         # No entry point and no command: who runs a container says what. No user either: the shim changes to its own.
-        Env = [ "PATH=/bin" ];
+        Env = [ "PATH=/bin" ] ++ environment key;
         WorkingDir = "/";
       };
       # Where things are mounted. A root file system that is read-only cannot be given a mount point later.
       extraCommands = ''
         mkdir -p src out program in answers tmp usr/local/bin
         chmod 1777 tmp
+      '';
+      # Builds run as nobody and may do nothing else than write there.
+      fakeRootCommands = ''
+        chown 65534:65534 out
       '';
     };
   images = lib.mapAttrs build byKey;
@@ -46,8 +52,7 @@ in
   keysFor =
     languages:
     let
-      isOffered =
-        toolchain: languages == null || lib.any (entry: names toolchain entry) languages;
+      isOffered = toolchain: languages == null || lib.any (entry: names toolchain entry) languages;
       names = toolchain: entry: entry == toolchain.id || entry == toolchain.family;
       offered = map (toolchain: toolchain.image) (lib.filter isOffered table.toolchains);
     in

@@ -28,11 +28,11 @@ in
       type = types.attrsOf types.package;
       default = lib.genAttrs keys (key: languages.images.${key});
       defaultText = lib.literalMD "the images of what `languages` offers";
-      example = lib.literalExpression "{ inherit (inputs.evalhost.packages.x86_64-linux) image-gcc; }";
+      example = lib.literalExpression "{ gcc = inputs.evalhost.packages.x86_64-linux.image-gcc; }";
       description = "The images as archives that Docker can load, by their key in `langimages/toolchains.json`.";
     };
     manifest = mkOption {
-      type = types.package;
+      type = types.path;
       default = languages.manifest keys;
       defaultText = lib.literalMD "what was built: layers and configuration of every archive";
       example = lib.literalExpression "./images.json";
@@ -64,7 +64,7 @@ in
         ExecStart = lib.escapeShellArgs (
           [
             (lib.getExe load)
-            cfg.images.manifest
+            "${cfg.images.manifest}"
           ]
           ++ lib.mapAttrsToList (key: archive: "${key}=${archive}") cfg.images.archives
         );

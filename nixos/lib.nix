@@ -82,19 +82,32 @@ in
       description = "list of processors such as 2-5,8";
     };
     # A file in the store can be read by every process of the host and is copied with every image of it. A path value
-    # (./key) is refused too: the moment it is used it lands in the store.
+    # (./key) is refused too: the moment it is used it lands in the store. So are a path that leads there by a detour and one
+    # below /etc, whose files are links to the store on a host whose root file system begins empty.
     secretPath = lib.mkOptionType {
       name = "secretPath";
       description = ''
-        absolute path outside the Nix store, as a string: every process can read the store, so a secret is named by
-        where it is on the host, such as "/var/lib/evalhost/identity.key"'';
+        absolute path outside the Nix store and outside /etc, as a string: every process can read the store, so a
+        secret is named by where it is on the host, such as "/var/lib/evalhost/identity.key"'';
       descriptionClass = "noun";
       check =
         value:
+        let
+          parts = lib.filter (part: part != "" && part != ".") (lib.splitString "/" value);
+          plain = "/" + lib.concatStringsSep "/" parts + "/";
+          below = directory: lib.hasPrefix "${directory}/" plain;
+        in
         builtins.isString value
         && lib.hasPrefix "/" value
-        && !lib.hasPrefix builtins.storeDir value
-        && builtins.getContext value == { };
+        && builtins.getContext value == { }
+        && !lib.elem ".." parts
+        && !lib.any below [
+          builtins.storeDir
+          "/nix/store"
+          "/etc"
+          "/run/booted-system"
+          "/run/current-system"
+        ];
       merge = lib.mergeEqualOption;
     };
   };

@@ -30,6 +30,9 @@ let
     if builtins.isBool v then
       # A switch is on with any value at all, so off is the absence of one.
       (if v then "1" else "")
+    else if builtins.isPath v then
+      # A file of whoever declares the host comes along with it; the bare path would name a file that only they have.
+      "${v}"
     else
       toString v;
 

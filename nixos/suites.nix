@@ -79,6 +79,8 @@ program {
     cp -r ${../examples} "$out/examples"
     runHook postInstall
   '';
+  # There is no program of its own to be given another name.
+  postInstall = "";
   doInstallCheck = false;
   passthru = { inherit table; };
 }

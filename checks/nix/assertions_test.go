@@ -195,6 +195,12 @@ func everyAssertionWasFired(t *testing.T, fired string) {
 	}
 }
 
+// keyFileOf is a function that gives a host this key file, and returns what the host makes of it.
+func keyFileOf(value string) string {
+	return `configurations: (configurations.example-vm.extendModules {
+	  modules = [ { services.evalhost.identity.keyFile = ` + value + `; } ]; }).config.services.evalhost.environment.AJ_Runner__KeyPath`
+}
+
 // A key in the store is refused by the type of the option, whose words are the evaluator's own.
 func TestAKeyInTheStoreIsRefused(t *testing.T) {
 	tools(t)
@@ -202,6 +208,10 @@ func TestAKeyInTheStoreIsRefused(t *testing.T) {
 	for name, value := range map[string]string{
 		"a path of the store": `"${builtins.storeDir}/abc-key"`,
 		"a path of the tree":  `./key`,
+		"a detour":            `"/run/..${builtins.storeDir}/abc-key"`,
+		"two slashes":         `"/${builtins.storeDir}/abc-key"`,
+		"a link to the store": `"/etc/evalhost/identity.key"`,
+		"the system's":        `"/run/current-system/key"`,
 	} {
 		_, err := tryEvaluate(t, dir, "nixosConfigurations", `configurations: (configurations.example-vm.extendModules {
 		  modules = [ { services.evalhost.identity.keyFile = `+strings.ReplaceAll(value, "./key", "/. + \"/key\"")+`; } ]; }).config.services.evalhost.environment`)
@@ -215,5 +225,10 @@ func TestAKeyInTheStoreIsRefused(t *testing.T) {
 				t.Errorf("%s: the refusal does not say %q: %s", name, piece, words)
 			}
 		}
+	} // What only resembles one of these is somebody's own place.
+	var taken string
+	const own = "/etcetera/nix/store/identity.key"
+	if evaluate(t, dir, "nixosConfigurations", keyFileOf(`"`+own+`"`), &taken); taken != own {
+		t.Errorf("the key file %s became %s", own, taken)
 	}
 }

@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // host is what is looked at of an evaluated configuration.
 type host struct {
 	Toplevel      string
+	Platform      string // the machine it is for, as the configuration itself says
 	Daemon        map[string]any
 	Environment   map[string]string
 	Rules, Names  string
@@ -33,6 +34,7 @@ type host struct {
 	Shm, Run      string              // how large the host's own file systems in memory may grow
 	Installed     map[string]string   // the commands that install a plain file, by package
 	Nix, Switch   bool
+	BeforeSystemd string // what the machine does before its first service
 	Wrappers      []string
 	Ssh, Resolved bool
 	Firewall      bool
@@ -42,6 +44,7 @@ type host struct {
 
 const look = `configurations: builtins.mapAttrs (name: host: let c = host.config; in {
   Toplevel = c.system.build.toplevel.drvPath;
+  Platform = if host.options.nixpkgs.hostPlatform.isDefined then c.nixpkgs.hostPlatform.system else "none";
   Daemon = c.virtualisation.docker.daemon.settings;
   Environment = c.services.evalhost.environment;
   Rules = c.networking.nftables.ruleset;
@@ -60,6 +63,7 @@ const look = `configurations: builtins.mapAttrs (name: host: let c = host.config
   Installed = builtins.listToAttrs (map (package: { inherit (package) name; value = package.buildCommand; })
     (builtins.filter (package: host.lib.hasPrefix "evalhost-" package.name) (c.systemd.packages ++ c.systemd.tmpfiles.packages)));
   Nix = c.nix.enable;
+  BeforeSystemd = c.boot.postBootCommands;
   Switch = c.system.switch.enable;
   Wrappers = builtins.attrNames c.security.wrappers;
   Ssh = c.services.openssh.enable;
@@ -107,6 +111,10 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 			if !strings.HasSuffix(host.Toplevel, ".drv") {
 				t.Errorf("no system: %q", host.Toplevel)
 			}
+			// The stand-in gives every host its packages; nixpkgs makes them for what the host names, and refuses one that names nothing.
+			if host.Platform != "x86_64-linux" {
+				t.Errorf("nixpkgs.hostPlatform is %s", host.Platform)
+			}
 			if len(host.Warnings) > 0 {
 				t.Errorf("warnings: %s", host.Warnings)
 			}
@@ -117,6 +125,10 @@ func TestEveryConfigurationEvaluates(t *testing.T) {
 			}
 			if host.Root != "tmpfs" || host.Nix || host.Ssh || host.Resolved || host.Firewall || len(host.Wrappers) > 0 {
 				t.Errorf("not immutable: %+v", host)
+			}
+			// A module that expects Nix to be there says so here.
+			if host.BeforeSystemd != "" {
+				t.Errorf("before its first service the machine does: %s", host.BeforeSystemd)
 			}
 			for login, on := range host.Logins {
 				if on {
@@ -221,6 +233,45 @@ func TestEveryOptionReachesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "everything/environment.json", string(text)+"\n")
+}
+
+// TestAFileOfWhoeverDeclaresTheHostComesAlong: a path in a declaration is one of the machine that evaluates it. The host has the
+// file only if what names it depends on it.
+func TestAFileOfWhoeverDeclaresTheHostComesAlong(t *testing.T) {
+	tools(t)
+	dir := copyTree(t)
+	for name, content := range map[string]string{"judge-ca.pem": "certificates\n", "judge-images.json": "{}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got struct {
+		Authority, Manifest, Etc string
+		Needs, Loads             []string
+	}
+	evaluate(t, dir, "nixosConfigurations.example-vm", `host: let
+	  c = (host.extendModules { modules = [ { services.evalhost = {
+	    server.caFile = /. + "`+dir+`/judge-ca.pem";
+	    images.manifest = /. + "`+dir+`/judge-images.json";
+	  }; } ]; }).config;
+	  needs = text: builtins.attrNames (builtins.getContext text);
+	in {
+	  Authority = c.services.evalhost.environment.EVALHOST_CA_FILE;
+	  Needs = needs c.services.evalhost.environment.EVALHOST_CA_FILE;
+	  Manifest = c.systemd.services.evalhost-images.serviceConfig.ExecStart;
+	  Loads = needs c.systemd.services.evalhost-images.serviceConfig.ExecStart;
+	  Etc = toString c.environment.etc."evalhost/images.json".source;
+	}`, &got)
+	if len(got.Needs) != 1 || !strings.HasSuffix(got.Authority, "-judge-ca.pem") || got.Needs[0] != got.Authority {
+		t.Errorf("the host is told %s, and needs %q", got.Authority, got.Needs)
+	}
+	if !slices.ContainsFunc(got.Loads, func(path string) bool { return strings.HasSuffix(path, "-judge-images.json") }) ||
+		!strings.Contains(got.Manifest, "-judge-images.json") {
+		t.Errorf("the images are compared with %s, of which the host needs %q", got.Manifest, got.Loads)
+	}
+	if !strings.HasSuffix(got.Etc, "judge-images.json") {
+		t.Errorf("/etc/evalhost/images.json is %s", got.Etc)
+	}
 }
 
 // checkDaemon compares with the file that every other host uses, after the three additions NixOS and the module make.
@@ -405,18 +456,27 @@ func TestImagesAreMadeOfTheTable(t *testing.T) {
 	}
 	type recorded struct {
 		Name, Tag, Created, Compressor string
+		FakeRootCommands               string
 		Config                         map[string]any
 	}
 	var got map[string]recorded
 	evaluate(t, copyTree(t), "packages.x86_64-linux", `packages: builtins.mapAttrs (_: image:
-	  { inherit (image.recorded) name tag created compressor config; }) {
+	  { inherit (image.recorded) name tag created compressor fakeRootCommands config; }) {
 	    inherit (packages) image-gcc image-clang image-cpython image-pypy; }`, &got)
+	// A program must not be able to tell one host from another, and Python buffers what it prints unless it is told (judging 3.6).
+	environments := map[string][]any{
+		"gcc": {"PATH=/bin"}, "clang": {"PATH=/bin"},
+		"cpython": {"PATH=/bin", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"},
+		"pypy":    {"PATH=/bin", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"},
+	}
 	want := map[string]recorded{}
 	for _, image := range table.Images {
 		name, tag, _ := strings.Cut(image.Reference, ":")
 		want["image-"+image.Key] = recorded{
 			Name: strings.ReplaceAll(name, "/", "-"), Tag: tag, Created: "1970-01-01T00:00:01Z", Compressor: "none",
-			Config: map[string]any{"Env": []any{"PATH=/bin"}, "WorkingDir": "/"},
+			// Builds run as nobody, without a power, and leave what they build there.
+			FakeRootCommands: "chown 65534:65534 out\n",
+			Config:           map[string]any{"Env": environments[image.Key], "WorkingDir": "/"},
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

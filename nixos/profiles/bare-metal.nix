@@ -2,6 +2,9 @@
 # boot entry "maintenance", which judges nothing.
 { lib, pkgs, ... }:
 {
+  # Evaluated as part of a flake, NixOS asks nobody else what machine it is for.
+  nixpkgs.hostPlatform = lib.mkDefault "x86_64-linux";
+
   # Both boot entries see the same disk; only the ordinary one may not write to it. Options are no defaults: NixOS adds to the
   # list of what is mounted early, and would drop the whole of a default for it.
   fileSystems = {
@@ -23,8 +26,8 @@
       ];
     };
   };
-  # What installs the boot entry is a program of the new system. The ordinary entry cannot use it: it has no Nix, and its
-  # store and boot partition are read-only.
+  # What installs the boot entry is a program of the new system, and calls Nix. The ordinary entry cannot use it: its store and boot
+  # partition are read-only, and no Nix is in anybody's path.
   system.switch.enable = true;
 
   services.evalhost.scratch.device = lib.mkDefault "/dev/disk/by-partlabel/evalhost-scratch";

@@ -71,6 +71,9 @@ in
 
   system.build.hostImage = image;
 
+  # Evaluated as part of a flake, NixOS asks nobody else what machine it is for.
+  nixpkgs.hostPlatform = lib.mkDefault "x86_64-linux";
+
   boot.loader.grub.enable = false;
   boot.uki.name = "evalhost";
   boot.initrd.systemd.enable = lib.mkDefault true;
