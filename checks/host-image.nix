@@ -12,6 +12,7 @@ let
   medium = import ./medium.nix {
     inherit lib pkgs programs;
     firmware = "uefi";
+    memory = 8192;
   };
   image =
     (self.nixosConfigurations.example-vm.extendModules {

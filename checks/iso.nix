@@ -16,6 +16,9 @@ let
       pkgs
       programs
       ;
+    # Half of it is all that may be written. Four images have to fit there without being compressed, the one that is being loaded
+    # twice, and more than the host check asks for has to be left.
+    memory = 12288;
   };
   image =
     (self.nixosConfigurations.iso.extendModules {

@@ -2,6 +2,7 @@
 # the test, which QEMU's own network shows them as 10.0.2.2, and a submission that has to come back judged.
 {
   firmware,
+  memory,
   lib,
   pkgs,
   programs,
@@ -9,13 +10,13 @@
 {
   url = "http://10.0.2.2:8080/api/v1";
 
-  # The command that boots a machine with these drives; half of its memory is scratch where it has no disk.
+  # The command that boots a machine with these drives and this much memory, in MiB.
   start =
     drives:
     lib.concatStringsSep " " (
       [
         "${lib.getExe' pkgs.qemu_test "qemu-kvm"}"
-        "-cpu max -smp 2 -m 8192 -netdev user,id=net -device virtio-net-pci,netdev=net"
+        "-cpu max -smp 2 -m ${toString memory} -netdev user,id=net -device virtio-net-pci,netdev=net"
       ]
       ++ lib.optionals (firmware == "uefi") [
         "-drive if=pflash,format=raw,unit=0,readonly=on,file=${pkgs.OVMF.firmware}"
@@ -26,9 +27,10 @@
 
   script = ''
     import json
-    import shutil
     import subprocess
     import urllib.request
+    import zipfile
+    from pathlib import Path
     from typing import Any
 
     def boots(name, command):
@@ -58,16 +60,21 @@
     def judges():
         """Waits for a Runner, which joins once its machine is proved, and has it judge."""
         retry(lambda _: bool(control("GET", "/state")["runners"]))
-        with open(shutil.make_archive("/tmp/sum", "zip", "${../examples}/sum"), "rb") as package:
-            problem = control("POST", "/packages?name=sum&type=standard-io@1", package.read())["id"]
+        example = Path("${../examples}/sum")
+        # Whatever is in the store is older than an archive can say.
+        with zipfile.ZipFile("/tmp/sum.zip", "w", strict_timestamps=False) as archive:
+            for file in sorted(example.rglob("*")):
+                if file.is_file():
+                    archive.write(file, file.relative_to(example))
+        package = Path("/tmp/sum.zip").read_bytes()
+        problem = control("POST", "/packages?name=sum&type=standard-io@1", package)["id"]
         solutions = "${../examples}/sum/solutions"
-        for file, verdict in [("accepted/sum.c", "Accepted"), ("wrong_answer/narrow.c", "Wrong answer")]:
-            with open(f"{solutions}/{file}", "rb") as source:
-                name = file.rsplit("/", 1)[1]
-                job = control(
-                    "POST", f"/submissions?problem={problem}&fileName={name}&language=c11-gcc", source.read()
-                )
+        for name, verdict in [("accepted/sum.c", "Accepted"), ("wrong_answer/narrow.c", "Wrong answer")]:
+            source = Path(solutions, name)
+            job = control(
+                "POST", f"/submissions?problem={problem}&fileName={source.name}&language=c11-gcc", source.read_bytes()
+            )
             job = control("GET", f"/jobs/{job['id']}?waitSeconds=240")
-            assert job.get("result", {}).get("verdict") == verdict, f"{file}: {job}"
+            assert job.get("result", {}).get("verdict") == verdict, f"{name}: {job}"
   '';
 }

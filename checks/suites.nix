@@ -31,8 +31,13 @@ in
     judge.succeed("evalhost check")
     # The suites have Runners of their own, and two never share a processor.
     judge.execute("systemctl stop evalhost-runner.service")
+    # They count the processes and cgroups of the machine; what comes by itself every five minutes is none of their doing.
+    judge.succeed("systemctl stop evalhost-egress.timer systemd-tmpfiles-clean.timer")
     # One of them puts programs and settings of its own where the store's are: links, on a file system that takes writes.
     judge.succeed("rm -f /usr/lib/evalhost /etc/evalhost/runner.env")
+    # Their programs know machines as most are, and attack them there.
+    judge.succeed("sh ${./lay-out.sh}")
+    judge.succeed("mountpoint -q /proc/sys/fs/binfmt_misc || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc")
     ${lib.concatStrings (lib.mapAttrsToList load images)}
     # What is mounted into containers must be on a file system of the host's own, not on the shared store.
     judge.succeed("mkdir -p /opt/evalhost/bin && cp -r ${programs.suites}/* /opt/evalhost/")

@@ -251,7 +251,7 @@ func TestOnlyAScratchFileSystemIsFormattedAgain(t *testing.T) {
 func TestScriptsAreWhatShellcheckAccepts(t *testing.T) {
 	needs(t, "shellcheck")
 	var files []string
-	for _, pattern := range []string{"nixos/*.sh", "nixos/host/*.sh", "nixos/profiles/*.sh"} {
+	for _, pattern := range []string{"nixos/*.sh", "nixos/host/*.sh", "nixos/profiles/*.sh", "checks/*.sh"} {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -262,5 +262,61 @@ func TestScriptsAreWhatShellcheckAccepts(t *testing.T) {
 		if out, err := exec.Command("shellcheck", append([]string{"--shell=" + shell}, files...)...).CombinedOutput(); err != nil {
 			t.Errorf("as %s: %v\n%s", shell, err, out)
 		}
+	}
+}
+
+// TestAMachineIsLaidOutAsTheSuitesKnowMachines: on NixOS programs are in one directory, and what stands in /bin, /usr/bin and most of /etc
+// are links into a store that takes no writes.
+func TestAMachineIsLaidOutAsTheSuitesKnowMachines(t *testing.T) {
+	machine := t.TempDir()
+	stored := filepath.Join(machine, "nix/store/x")
+	link := func(from, to string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(from), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(stored, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sh", "true", "printf", "env", "hostname", "hosts", "resolv.conf"} {
+		if err := os.WriteFile(filepath.Join(stored, name), []byte("the store's "+name), 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"sh", "true", "printf"} {
+		link(filepath.Join(machine, "run/current-system/sw/bin", name), filepath.Join(stored, name))
+	}
+	link(filepath.Join(machine, "bin/sh"), filepath.Join(stored, "sh"))
+	link(filepath.Join(machine, "usr/bin/env"), filepath.Join(stored, "env"))
+	for _, name := range []string{"hostname", "hosts", "resolv.conf"} {
+		link(filepath.Join(machine, "etc/static", name), filepath.Join(stored, name))
+		link(filepath.Join(machine, "etc", name), filepath.Join(machine, "etc/static", name))
+	}
+	if _, output, err := script(t, "checks/lay-out.sh", nil, "", machine); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, program := range []string{"bin/true", "usr/bin/printf", "usr/bin/sh", "usr/bin/env", "bin/sh"} {
+		if content := read(t, machine, program); content != "the store's "+filepath.Base(program) {
+			t.Errorf("/%s is %q", program, content)
+		}
+	}
+	for _, file := range []string{"bin/sh", "etc/hostname", "etc/hosts", "etc/resolv.conf"} {
+		if info, err := os.Lstat(filepath.Join(machine, file)); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("/%s is no file of its own: %v, %v", file, info, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(machine, "setuid")); err != nil || info.Mode()&os.ModeSetuid == 0 {
+		t.Errorf("no setuid program: %v, %v", info, err)
+	}
+	if info, err := os.Stat(filepath.Join(machine, "usr/local/bin")); err != nil || !info.IsDir() {
+		t.Errorf("no /usr/local/bin: %v", err)
+	}
+	// Nothing of the store was changed.
+	if content := read(t, stored, "sh"); content != "the store's sh" {
+		t.Errorf("the store has %q", content)
 	}
 }
