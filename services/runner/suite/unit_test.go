@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,15 +25,24 @@ const (
 	healthFile   = "/run/evalhost-runner/health.json"
 )
 
-// mostExposure is what systemd-analyze security makes of the unit, of 10 for a service that is not confined at all. Docker's
-// socket, cgroups and the Server's address are the rest (docs/operator.md). It may only get less.
-const mostExposure = 3.2
+// mostExposure is what the guest's systemd-analyze security makes of the unit, of 10 for a service that is not confined at all. Docker's
+// socket, cgroups and the Server's address are the rest (docs/operator.md). It may only get less. What another systemd makes of the
+// same unit differs by a few tenths (0076).
+const (
+	mostExposure   = 3.2
+	itsSystemd     = "systemd 257 "
+	anothersDiffer = 0.3
+)
 
 // expected are the warnings that an emulated guest gives in a normal run, and no others.
 var expected = []string{
 	"the wall clock of builds is stretched",
 	"this Runner has not been approved yet", // the first life waits for it
 }
+
+// noisy are the requirements of the host check that a virtual machine may meet in part: the driver of NixOS's VM tests boots with a
+// slow clock on purpose.
+var noisy = []string{"clock"}
 
 // install installs a daemon's home as the service, and removes it after the test.
 func (d *daemon) install(dropIn string) {
@@ -103,9 +113,10 @@ func (s *stage) complaints(life string) (lines []string) {
 		var entry struct {
 			Message string `json:"MESSAGE"`
 			Line    string `json:"EVALHOST_MESSAGE"`
+			Which   string `json:"REQUIREMENT"`
 		}
 		must(s.t, json.Unmarshal([]byte(line), &entry))
-		known := false
+		known := entry.Line == "this machine meets a requirement in part; figures will be noisier" && slices.Contains(noisy, entry.Which)
 		for _, e := range expected {
 			known = known || entry.Line == e
 		}
@@ -178,8 +189,12 @@ func TestTheUnitIsReadyWhenTheMachineIsProvedAndStopsInOrder(t *testing.T) {
 	exposure, err := strconv.ParseFloat(m[1], 64)
 	must(t, err)
 	t.Logf("systemd-analyze security: %s", m[0])
-	if exposure > mostExposure {
-		t.Errorf("the unit is exposed more than it was (%v):\n%s", mostExposure, text)
+	atMost := mostExposure
+	if !strings.HasPrefix(command(t, "systemctl", "--version"), itsSystemd) {
+		atMost += anothersDiffer
+	}
+	if exposure > atMost {
+		t.Errorf("the unit is exposed more than it was (%v):\n%s", atMost, text)
 	}
 }
 

@@ -240,7 +240,12 @@ static long n_unix(const char *path)
 	return connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof to);
 }
 static long n_docker(void) { return n_unix("/var/run/docker.sock"); }
-static long n_containerd(void) { return n_unix("/run/containerd/containerd.sock"); }
+/* It has a unit of its own, or Docker starts one for itself. */
+static long n_containerd(void)
+{
+	long r = n_unix("/run/containerd/containerd.sock");
+	return r == -1 && errno == ENOENT ? n_unix("/run/docker/containerd/containerd.sock") : r;
+}
 static long n_bus(void) { return n_unix("/run/dbus/system_bus_socket"); }
 static long n_systemd(void) { return n_unix("/run/systemd/private"); }
 /* The suite listens on this abstract name outside. */
