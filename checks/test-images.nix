@@ -10,8 +10,8 @@ let
       tag = "local";
       contents = [
         (pkgs.busybox.override { enableStatic = true; })
-        pkgs.dockerTools.fakeNss
-      ];
+      ]
+      ++ import ../langimages/names.nix { inherit pkgs; };
       created = "1970-01-01T00:00:01Z";
       mtime = "1970-01-01T00:00:01Z";
       compressor = "none";

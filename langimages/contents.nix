@@ -26,9 +26,8 @@ in
   common = [
     shell
     pkgs.coreutils
-    # root and nobody have names, so that asking for one is no error.
-    pkgs.dockerTools.fakeNss
-  ];
+  ]
+  ++ import ./names.nix { inherit pkgs; };
   gcc = [ (static pkgs.gcc) ];
   clang = [ (static pkgs.clang) ];
   cpython = [ pkgs.python3 ];

@@ -360,3 +360,34 @@ func TestATableThatDoesNotHoldTogetherIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryImageIsMadeWithItsEnvironment: one list, for the images made of Debian packages and for those made with Nix. Python that is not
+// told to write at once loses what a program printed before it was ended (3.6).
+func TestEveryImageIsMadeWithItsEnvironment(t *testing.T) {
+	text, err := os.ReadFile("build/images.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made struct {
+		Images map[string]struct {
+			Env []string `json:"env"`
+		} `json:"images"`
+	}
+	if err := json.Unmarshal(text, &made); err != nil {
+		t.Fatal(err)
+	}
+	python := []string{"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}
+	want := map[string][]string{"gcc": {}, "clang": {}, "cpython": python, "pypy": python}
+	got := map[string][]string{}
+	for key, image := range made.Images {
+		got[key] = image.Env
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("environments (-want +got):\n%s", diff)
+	}
+	for _, image := range Default().Images() {
+		if _, ok := made.Images[image.Key]; !ok {
+			t.Errorf("nothing says how the image %s is made", image.Key)
+		}
+	}
+}

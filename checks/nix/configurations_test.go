@@ -457,17 +457,29 @@ func TestImagesAreMadeOfTheTable(t *testing.T) {
 	type recorded struct {
 		Name, Tag, Created, Compressor string
 		FakeRootCommands               string
+		Files                          []string // small ones, by their content
 		Config                         map[string]any
 	}
 	var got map[string]recorded
 	evaluate(t, copyTree(t), "packages.x86_64-linux", `packages: builtins.mapAttrs (_: image:
-	  { inherit (image.recorded) name tag created compressor fakeRootCommands config; }) {
+	  { inherit (image.recorded) name tag created compressor fakeRootCommands config;
+	    Files = builtins.filter (text: text != null) (map (c: c.text or null) image.recorded.contents); }) {
 	    inherit (packages) image-gcc image-clang image-cpython image-pypy; }`, &got)
 	// A program must not be able to tell one host from another, and Python buffers what it prints unless it is told (judging 3.6).
 	environments := map[string][]any{
 		"gcc": {"PATH=/bin"}, "clang": {"PATH=/bin"},
 		"cpython": {"PATH=/bin", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"},
 		"pypy":    {"PATH=/bin", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"},
+	}
+	// Whose home is where is told by HOME: as in the images made of Debian packages.
+	names := []string{
+		"root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"root:x:0:\nnogroup:x:65534:\n",
+	}
+	for _, text := range names {
+		if !strings.Contains(read(t, root, "langimages/build/rootfs.sh"), "<<EOF\n"+text+"EOF\n") {
+			t.Errorf("langimages/build/rootfs.sh writes no file that is %q", text)
+		}
 	}
 	want := map[string]recorded{}
 	for _, image := range table.Images {
@@ -476,6 +488,7 @@ func TestImagesAreMadeOfTheTable(t *testing.T) {
 			Name: strings.ReplaceAll(name, "/", "-"), Tag: tag, Created: "1970-01-01T00:00:01Z", Compressor: "none",
 			// Builds run as nobody, without a power, and leave what they build there.
 			FakeRootCommands: "chown 65534:65534 out\n",
+			Files:            names,
 			Config:           map[string]any{"Env": environments[image.Key], "WorkingDir": "/"},
 		}
 	}
