@@ -103,6 +103,7 @@ var errAttach = errors.New("it took so long that the answer has to go first")
 // call last longer; any other failure costs the attachment and never the answer.
 func (r *Runner) attach(ctx context.Context, t task, a attachment, bound time.Duration) {
 	var file protocol.FileID
+	unsure := false // whether a call whose answer was none may have attached it all the same
 	bounded, cancel := context.WithTimeoutCause(ctx, bound, errAttach)
 	defer cancel()
 	err := protocol.Resend(bounded, bound, func(ctx context.Context) error {
@@ -113,13 +114,19 @@ func (r *Runner) attach(ctx context.Context, t task, a attachment, bound time.Du
 			}
 			file = stored.ID
 		}
-		err := r.client.Attach(ctx, t.lease, file, a.role)
-		if protocol.CodeOf(err) == protocol.CodeFileDuplicate {
-			return nil // the answer to an earlier attempt was lost
+		err := repeat(r.client.Attach(ctx, t.lease, file, a.role))
+		if unsure && protocol.CodeOf(err) == protocol.CodeFileDuplicate {
+			return nil // it was attached, and the answer that said so was lost
 		}
-		return repeat(err)
+		unsure = unsure || protocol.Retryable(err)
+		return err
 	})
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+	case protocol.CodeOf(err) == protocol.CodeFileDuplicate:
+		// A job that is handed out again keeps its attempt and the attempt its files (2.5, 2.14); none can be replaced.
+		t.log.WarnContext(ctx, "a file of an earlier delivery stands beside this answer, because it cannot be replaced", "file", a.role, "error", err)
+	case ctx.Err() == nil:
 		t.log.WarnContext(ctx, "a file could not be attached; the answer is sent without it", "file", a.role, "error", err)
 	}
 }
