@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -293,6 +294,7 @@ func (c *Client) broken(caller context.Context, k call, err error) *Error {
 	if errors.As(err, &wrapped) {
 		e.Cause = wrapped.Err // without the URL, which says nothing new and holds ids
 	}
+	e.Cause = retold(e.Cause, append([]string{c.session.current()}, k.secrets...)...)
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case wasStopped(caller):
@@ -308,6 +310,33 @@ func (c *Client) broken(caller context.Context, k call, err error) *Error {
 	}
 	return e
 }
+
+// retold is what a library says of a broken answer, up to what it quotes of it. That is the other side's, as long as a header may
+// be; and where the length of the answer before was wrong, it is what came behind that one, which can be the rest of a token. What
+// is said of a certificate stays.
+func retold(err error, secrets ...string) error {
+	text := err.Error()
+	var certificate *tls.CertificateVerificationError
+	if !errors.As(err, &certificate) {
+		text, _, _ = strings.Cut(text, `"`)
+	}
+	if text = clean(strings.TrimRight(text, ": ["), secrets...); text == "" {
+		text = "the answer makes no sense"
+	}
+	return inOtherWords{text, err}
+}
+
+// inOtherWords is an error whose own words are not shown.
+type inOtherWords struct {
+	text string
+	err  error
+}
+
+// Error gives the words that may be shown.
+func (i inOtherWords) Error() string { return i.text }
+
+// Unwrap is the error itself, to be compared and not to be shown.
+func (i inOtherWords) Unwrap() error { return i.err }
 
 // rename says that a handshake failed on behalf of a call.
 func rename(op string, err error) error {

@@ -194,6 +194,45 @@ func TestWhateverTheFrameOfAnAnswerEveryCallEnds(t *testing.T) {
 	}
 }
 
+// What came behind an answer whose length was wrong, here the rest of a token, is read as the next answer, and net/http quotes it in
+// its error. So it does with a line of a header. None of it is in our error, nor does that grow with it.
+func TestWhatIsNoAnswerIsSaidAndNotShown(t *testing.T) {
+	const rest = `AndTheSecretGoesOn`
+	for wire, says := range map[string]string{
+		rest + `"}` + "\r\n\r\n":                                            "malformed HTTP response",
+		"HTTP/1.1 200 OK\r\n" + rest + "\r\n\r\n":                           "malformed MIME header",
+		"HTTP/1.1 200 OK\r\n " + rest + ": x\r\n\r\n":                       "malformed MIME header",
+		"HTTP/1.1 2" + rest + " OK\r\n\r\n":                                 "malformed HTTP status code",
+		rest + " 200 OK\r\n\r\n":                                             "malformed HTTP version",
+		"HTTP/1.1 200 OK\r\nContent-Length: " + rest + "\r\n\r\n":           "bad Content-Length",
+		"HTTP/1.1 302 Found\r\nLocation: http://%" + rest + "\r\n\r\n":      "failed to parse Location header",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + rest + "\r\n\r\n":        "unsupported transfer encoding",
+		strings.Repeat(rest, 1000) + "\r\n\r\n":                              "malformed HTTP response",
+		"HTTP/1.1 200 OK\r\n" + strings.Repeat(rest, 1000) + "\r\n\r\n":     "malformed MIME header",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: " + rest + "\r\n\r\n": "multiple Content-Length",
+	} {
+		asked := 0
+		withWire(t, func(conn net.Conn, q *http.Request) {
+			if asked++; asked == 1 {
+				said("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n"+`{"token":"x"`)(conn, q)
+				return
+			}
+			said(wire)(conn, q)
+		}, func(t *testing.T, c *protocol.Client) {
+			if _, err := c.Health(t.Context()); protocol.ClassOf(err) != protocol.Unreadable {
+				t.Errorf("half a document was read: %v", err)
+			}
+			_, err := c.Health(t.Context())
+			if protocol.ClassOf(err) != protocol.Unreachable || !strings.Contains(err.Error(), says) {
+				t.Fatalf("%.60q: %.300v", wire, err)
+			}
+			if strings.Contains(err.Error(), "Secret") || len(err.Error()) > 300 {
+				t.Errorf("%.60q is shown, in %d bytes: %.300v", wire, len(err.Error()), err)
+			}
+		})
+	}
+}
+
 // A token that no header can carry, or that is none, is no token: it is not sent, cut or mended.
 func TestATokenThatNoHeaderCanCarryIsNone(t *testing.T) {
 	for text, ok := range map[string]bool{
