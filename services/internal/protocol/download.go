@@ -25,7 +25,13 @@ const (
 	// downloadRetryAfter bounds how long one wait inside a download may be: a longer request of the Server is answered
 	// by giving up, because the caller's rules know what to do about a Server that is away.
 	downloadRetryAfter = 30 * time.Second
+	// QuietTimeout is how long a download goes on without a new byte of its file, whatever its calls, their answers, the waits
+	// between them and a handshake take: then the Server counts as away. A Runner's watchdog is set by it.
+	QuietTimeout = 10 * time.Minute
 )
+
+// errQuiet ends a download at its QuietTimeout.
+var errQuiet = errors.New("no new byte of the file came for too long")
 
 // Wanted is a file to download and what it must be.
 type Wanted struct {
@@ -64,17 +70,30 @@ func (c *Client) download(ctx context.Context, f Wanted, w io.Writer) (verdict.B
 		return 0, &Error{Op: d.op, Class: Local, Detail: "no size is allowed"}
 	}
 	d.backoff = NewBackoff(PollMin, PollMax)
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.quiet = time.AfterFunc(QuietTimeout, func() { cancel(errQuiet) })
+	defer d.quiet.Stop()
+	err := d.whole(bounded)
+	if ClassOf(err) == Stopped && !wasStopped(ctx) {
+		err = &Error{Op: d.op, Class: Unreachable, Detail: fmt.Sprintf("no new byte of the file came for %s", QuietTimeout)}
+	}
+	return d.done, err
+}
+
+// whole makes attempts until the file is here and is what was announced.
+func (d *download) whole(ctx context.Context) error {
 	for {
 		err := d.attempt(ctx)
 		if err == nil {
-			return d.done, d.verify()
+			return d.verify()
 		}
 		if ClassOf(err) != Unreachable || !d.broke || d.tries <= 0 {
-			return d.done, err
+			return err
 		}
 		d.tries--
 		if err := Sleep(ctx, d.backoff.Next()); err != nil {
-			return d.done, &Error{Op: d.op, Class: Stopped, Cause: context.Cause(ctx)}
+			return &Error{Op: d.op, Class: Stopped, Cause: context.Cause(ctx)}
 		}
 	}
 }
@@ -92,6 +111,7 @@ type download struct {
 	tries   int // requests left beyond the one under way
 	backoff *Backoff
 	broke   bool // the latest attempt failed after its response had begun
+	quiet   *time.Timer // ends the download
 }
 
 // attempt asks for what is still missing and copies it.
@@ -157,7 +177,9 @@ func (d *download) copy(ctx context.Context, body io.Reader) error {
 			if d.done+verdict.Bytes(n) > d.file.Max {
 				return d.tooLarge()
 			}
+			d.quiet.Stop() // a disk that is slow is not the Server's silence
 			written, werr := d.w.Write(buffer[:n])
+			d.quiet.Reset(QuietTimeout)
 			d.sum.Write(buffer[:written])
 			d.done += verdict.Bytes(written)
 			if werr != nil {
@@ -258,6 +280,7 @@ func (d *download) retrying() *retryablehttp.Client {
 				return false, nil
 			}
 			d.tries--
+			_ = resp.Body.Close() // which would be drained first, and one that drips takes as long as an answer may
 			return true, nil
 		},
 		Backoff: func(_, _ time.Duration, _ int, resp *http.Response) time.Duration {

@@ -326,3 +326,71 @@ func TestAnUploadsFrameIsWhatAServerExpects(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// drip writes a byte of text after another, one every so often and blanks behind it, until the caller has had enough.
+func drip(w http.ResponseWriter, q *http.Request, text string, every time.Duration) {
+	for {
+		next := " "
+		if text != "" {
+			next, text = text[:1], text[1:]
+		}
+		_, _ = io.WriteString(w, next)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-time.After(every):
+		case <-q.Context().Done():
+			return
+		}
+	}
+}
+
+// What an answer that is tried again says is nobody's business: one that drips would be read for as long as an answer may take.
+func TestARefusalThatDripsCostsADownloadItsWaitsAndNoMore(t *testing.T) {
+	const content = "a package of some bytes"
+	sum := sha256.Sum256([]byte(content))
+	asked := 0
+	h := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if asked++; asked <= 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			drip(w, q, "", 50*time.Second)
+			return
+		}
+		_, _ = io.WriteString(w, content)
+	})
+	withHandler(t, h, func(t *testing.T, c *protocol.Client) {
+		began := time.Now()
+		var b bytes.Buffer
+		_, err := c.Download(t.Context(), protocol.Wanted{ID: "f", SHA256: hex.EncodeToString(sum[:]), Max: 1 << 20}, &b)
+		if took := time.Since(began); err != nil || b.String() != content || asked != 4 || took > 10*time.Second {
+			t.Errorf("%q and %v after %v and %d calls", b.String(), err, took, asked)
+		}
+	})
+}
+
+// A download without a new byte ends, however alive its calls are: here the file begins again and again, and what is here already
+// drips. A new byte gives it all of its time again.
+func TestADownloadWithoutANewByteEndsInItsTime(t *testing.T) {
+	content := strings.Repeat("p", 20)
+	sum := sha256.Sum256([]byte(content))
+	asked := 0
+	h := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if asked++; asked == 1 { // a byte, and another after 50 s, and then nothing more
+			w.Header().Set("Content-Length", "20")
+			_, _ = io.WriteString(w, content[:1])
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(50 * time.Second)
+			_, _ = io.WriteString(w, content[1:19])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		drip(w, q, content, 50*time.Second)
+	})
+	withHandler(t, h, func(t *testing.T, c *protocol.Client) {
+		began := time.Now()
+		n, err := c.Download(t.Context(), protocol.Wanted{ID: "f", SHA256: hex.EncodeToString(sum[:]), Max: 1 << 20}, io.Discard)
+		took := time.Since(began)
+		if protocol.ClassOf(err) != protocol.Unreachable || !protocol.Retryable(err) || n != 19 || took != 50*time.Second+protocol.QuietTimeout {
+			t.Errorf("%d bytes and %v after %v and %d calls", n, err, took, asked)
+		}
+	})
+}
