@@ -13,7 +13,9 @@ import (
 type packages struct{ *cache.Cache }
 
 // Hold makes a package available.
-func (p packages) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source) (runner.Package, error) {
+func (p packages) Hold(
+	ctx context.Context, ref protocol.PackageRef, from runner.Source, waits func(waiting bool),
+) (runner.Package, error) {
 	held, err := p.Get(ctx, cache.Ref{File: ref.ID, SHA256: ref.SHA256}, from)
 	if err != nil {
 		if cache.ProblemOf(err) == cache.BadName {
@@ -21,6 +23,7 @@ func (p packages) Hold(ctx context.Context, ref protocol.PackageRef, from runner
 		}
 		return nil, err
 	}
+	held.OnWait(waits)
 	return heldPackage{held}, nil
 }
 

@@ -148,8 +148,13 @@ type Held struct {
 	cache  *Cache
 	ref    Ref
 	source Source
+	waits  func(waiting bool)
 	once   sync.Once
 }
+
+// OnWait has waits told when Tree or Program begins to wait for another Runner that prepares the package, which takes as long as
+// that takes, and when it has waited. It is set before they are called.
+func (h *Held) OnWait(waits func(waiting bool)) { h.waits = waits }
 
 // Archive is the package as served. It was whole when Get returned; Tree compares it with its checksum before it reads it.
 func (h *Held) Archive() string { return filepath.Join(h.entry(), archiveName) }

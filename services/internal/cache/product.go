@@ -138,9 +138,16 @@ func (h *Held) product(ctx context.Context, name string, suits func(record) bool
 // lock takes the entry's lock for preparing.
 func (h *Held) lock(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(h.cache.cfg.Path, "locks", string(h.ref.File))
-	return locked(ctx, path, unix.LOCK_EX, func() {
+	told := func(bool) {}
+	unlock, err = locked(ctx, path, unix.LOCK_EX, func() {
 		h.cache.log.Info("another Runner is preparing this package; waiting for it", "file", string(h.ref.File))
+		if h.waits != nil {
+			told = h.waits
+		}
+		told(true)
 	})
+	told(false)
+	return unlock, err
 }
 
 // soundArchive makes sure that the bytes a product is made of are the announced ones, and fetches them again if not.

@@ -33,7 +33,9 @@ func TestASecondRunnerWaitsWhileAPackageIsPreparedAndThenFindsIt(t *testing.T) {
 		}
 	})
 	<-inside
-	// Somebody who asks while it lasts does not get in, and hears a stop.
+	// Somebody who asks while it lasts does not get in, is told so, and hears a stop.
+	var waits []bool
+	two.OnWait(func(waiting bool) { waits = append(waits, waiting) })
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	if _, err := two.Tree(ctx, u.unpack); ProblemOf(err) != Stopped || !errors.Is(err, context.DeadlineExceeded) {
@@ -46,6 +48,9 @@ func TestASecondRunnerWaitsWhileAPackageIsPreparedAndThenFindsIt(t *testing.T) {
 	wait.Wait()
 	if _, err := two.Tree(t.Context(), u.unpack); err != nil || u.times.Load() != 1 {
 		t.Errorf("afterwards: %v, unpacked %d times", err, u.times.Load())
+	}
+	if !slices.Equal(waits, []bool{true, false}) {
+		t.Errorf("of its waits it was told %v", waits)
 	}
 }
 

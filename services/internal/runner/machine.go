@@ -31,8 +31,9 @@ type Source interface {
 // Packages is where packages are kept between jobs.
 type Packages interface {
 	// Hold makes a package available until it is released, downloading it from a source if need be. Its errors are the
-	// source's, which keep their class, or a *Failure.
-	Hold(ctx context.Context, ref protocol.PackageRef, from Source) (Package, error)
+	// source's, which keep their class, or a *Failure. waits is told when Tree or Program begins to wait for somebody else who
+	// prepares the package, and when it has waited.
+	Hold(ctx context.Context, ref protocol.PackageRef, from Source, waits func(waiting bool)) (Package, error)
 }
 
 // Package is one that is here until Release. Its errors are as Hold's; what unpack and build say passes through.
@@ -103,20 +104,20 @@ func (m *Machine) Ready(ctx context.Context) error {
 	return nil
 }
 
-// How long the steps around the judging may take for the watchdog. What can wait for something that is not ours has its own
-// bound or none: a download ends by its own silence, the machine's lock by whoever judges beside us.
+// How long the steps around the judging may take for the watchdog. What waits for somebody else has a bound of its own: the
+// machine's lock and a package's are held by whoever judges beside us, by hand perhaps.
 const (
-	quietDownload = 10 * time.Minute // without a byte; retries and their waits included
-	unpackAtMost  = 30 * time.Minute
-	waitForHost   = 24 * time.Hour
-	slack         = 5 * time.Minute // removing containers on a busy machine, reading back, scoring
+	unpackAtMost = 30 * time.Minute
+	waitForHost  = 24 * time.Hour
+	slack        = 5 * time.Minute // removing containers on a busy machine, reading back, scoring
 )
 
 // Judge fetches the package and the submission, and judges (4.4).
 func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) (Answer, error) {
 	m.c.Current.set(slog.String("job", string(job.Lease.ID)), slog.Int("attempt", job.Attempt))
 	defer m.c.Current.set()
-	held, p, err := m.open(ctx, job.Package, problem.Options{Type: problem.Type(job.ProblemType), Overlay: job.Config}, step)
+	s := &steps{say: step}
+	held, p, err := m.open(ctx, job.Package, problem.Options{Type: problem.Type(job.ProblemType), Overlay: job.Config}, s)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -126,7 +127,7 @@ func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) 
 		return Answer{}, &Failure{BadJob, err}
 	}
 	source := kept{most: problem.MaxSourceBytes}
-	_, err = moving{m.c.Source, step}.Download(ctx, protocol.Wanted{
+	_, err = moving{m.c.Source, s.begin}.Download(ctx, protocol.Wanted{
 		ID: file.ID, SHA256: file.SHA256, Max: mostOfSubmission(p.Type), What: "the submission",
 	}, &source)
 	if err != nil {
@@ -134,9 +135,9 @@ func (m *Machine) Judge(ctx context.Context, job protocol.Job, step func(Step)) 
 	}
 	var judged *judge.Judged
 	if p.Type == problem.OutputOnly {
-		judged, err = m.mark(ctx, p, file.FileName, source.Bytes(), step)
+		judged, err = m.mark(ctx, p, file.FileName, source.Bytes(), s)
 	} else {
-		judged, err = m.run(ctx, job, held, p, file.FileName, source.Bytes(), step)
+		judged, err = m.run(ctx, job, held, p, file.FileName, source.Bytes(), s)
 	}
 	if err != nil {
 		return Answer{}, judgeFailure(ctx, err)
@@ -176,9 +177,9 @@ func (k *kept) Write(p []byte) (int, error) {
 }
 
 // open makes a package available and loads it. What it returns must be released.
-func (m *Machine) open(ctx context.Context, ref protocol.PackageRef, o problem.Options, step func(Step)) (_ Package, _ *problem.Problem, err error) {
-	step(Step{Doing: "fetching the package", AtMost: quietDownload})
-	held, err := m.c.Packages.Hold(ctx, ref, moving{m.c.Source, step})
+func (m *Machine) open(ctx context.Context, ref protocol.PackageRef, o problem.Options, s *steps) (_ Package, _ *problem.Problem, err error) {
+	s.begin(Step{Doing: "fetching the package", AtMost: quietDownload})
+	held, err := m.c.Packages.Hold(ctx, ref, moving{m.c.Source, s.begin}, s.waits("waiting for another Runner that prepares the package"))
 	if err != nil {
 		return nil, nil, downloadFailure(ctx, err)
 	}
@@ -187,8 +188,12 @@ func (m *Machine) open(ctx context.Context, ref protocol.PackageRef, o problem.O
 			held.Release()
 		}
 	}()
-	step(Step{Doing: "unpacking the package", AtMost: unpackAtMost})
-	tree, err := held.Tree(ctx, problem.UnpackPackage)
+	unpacking := Step{Doing: "unpacking the package", AtMost: unpackAtMost}
+	s.begin(unpacking)
+	tree, err := held.Tree(ctx, func(ctx context.Context, src, target string) (int, error) {
+		s.begin(unpacking) // it may have had to be fetched again
+		return problem.UnpackPackage(ctx, src, target)
+	})
 	if err != nil {
 		return nil, nil, packageFailure(ctx, err)
 	}
@@ -203,7 +208,7 @@ func (m *Machine) open(ctx context.Context, ref protocol.PackageRef, o problem.O
 }
 
 // bench prepares the judging of one problem.
-func (m *Machine) bench(ctx context.Context, held Package, p *problem.Problem, step func(Step)) (*judge.Bench, error) {
+func (m *Machine) bench(ctx context.Context, held Package, p *problem.Problem, s *steps) (*judge.Bench, error) {
 	m.mu.Lock()
 	images := m.images
 	m.mu.Unlock()
@@ -211,16 +216,22 @@ func (m *Machine) bench(ctx context.Context, held Package, p *problem.Problem, s
 	if !maps.Equal(images, m.first) {
 		versions = nil // of images that are not there any more
 	}
-	step(Step{Doing: "preparing the problem", AtMost: m.buildAtMost()})
+	preparing := Step{Doing: "preparing the problem", AtMost: m.buildAtMost()}
+	s.begin(preparing)
+	kept := func(ctx context.Context, p judge.JudgingProgram, build func(ctx context.Context, dir string) error) (string, error) {
+		return held.Program(ctx, p, func(ctx context.Context, dir string) error {
+			s.begin(preparing) // as above
+			return build(ctx, dir)
+		})
+	}
 	return judge.Open(ctx, judge.Config{
-		Box: patient{m.c.Box, step, Step{Doing: "preparing the problem", AtMost: m.buildAtMost()}}, Table: m.c.Table, Rules: m.c.Rules,
-		Images: images, Versions: versions, Kept: held.Program, Lanes: m.c.Lanes, Log: m.c.Log,
+		Box: patient{m.c.Box, s}, Table: m.c.Table, Rules: m.c.Rules, Images: images, Versions: versions, Kept: kept, Lanes: m.c.Lanes, Log: m.c.Log,
 	}, p)
 }
 
 // run judges a submission of standard-io@1.
 func (m *Machine) run(
-	ctx context.Context, job protocol.Job, held Package, p *problem.Problem, name string, source []byte, step func(Step),
+	ctx context.Context, job protocol.Job, held Package, p *problem.Problem, name string, source []byte, s *steps,
 ) (*judge.Judged, error) {
 	language, err := job.Language()
 	if err != nil {
@@ -229,16 +240,16 @@ func (m *Machine) run(
 	if _, ok := m.c.Table.Resolve(language); !ok {
 		return nil, &Failure{BadJob, fmt.Errorf("props: the language %q is not offered by this Runner", shown(language))}
 	}
-	bench, err := m.bench(ctx, held, p, step)
+	bench, err := m.bench(ctx, held, p, s)
 	if err != nil {
 		return nil, err
 	}
-	return bench.Judge(ctx, judge.Submission{FileName: name, Source: source, Toolchain: language}, m.progress(p, "", step))
+	return bench.Judge(ctx, judge.Submission{FileName: name, Source: source, Toolchain: language}, m.progress(p, "", s))
 }
 
 // mark marks the answers to a problem of output-only@1.
-func (m *Machine) mark(ctx context.Context, p *problem.Problem, name string, answers []byte, step func(Step)) (*judge.Judged, error) {
-	step(Step{Doing: "marking the answers", AtMost: unpackAtMost})
+func (m *Machine) mark(ctx context.Context, p *problem.Problem, name string, answers []byte, s *steps) (*judge.Judged, error) {
+	s.begin(Step{Doing: "marking the answers", AtMost: unpackAtMost})
 	dir, err := os.MkdirTemp(m.c.Scratch, "answers-")
 	if err != nil {
 		return nil, err
@@ -262,16 +273,17 @@ func (m *Machine) Measure(ctx context.Context, trial protocol.Trial, step func(S
 	if trial.ProblemType != string(problem.StandardIO) {
 		return nil, &Failure{BadJob, fmt.Errorf("problems of type %q are not measured", shown(trial.ProblemType))}
 	}
-	held, p, err := m.open(ctx, trial.Package, problem.Options{Type: problem.StandardIO}, step)
+	s := &steps{say: step}
+	held, p, err := m.open(ctx, trial.Package, problem.Options{Type: problem.StandardIO}, s)
 	if err != nil {
 		return nil, err
 	}
 	defer held.Release()
-	bench, err := m.bench(ctx, held, p, step)
+	bench, err := m.bench(ctx, held, p, s)
 	if err != nil {
 		return nil, judgeFailure(ctx, err)
 	}
-	measured, err := bench.Trial(ctx, func(model string, e judge.Event) { m.progress(p, model+": ", step)(e) })
+	measured, err := bench.Trial(ctx, func(model string, e judge.Event) { m.progress(p, model+": ", s)(e) })
 	if err != nil {
 		return nil, judgeFailure(ctx, err)
 	}
@@ -285,7 +297,7 @@ func (m *Machine) Measure(ctx context.Context, trial protocol.Trial, step func(S
 }
 
 // progress turns the judge's words into steps with the time that they may take.
-func (m *Machine) progress(p *problem.Problem, prefix string, step func(Step)) judge.Progress {
+func (m *Machine) progress(p *problem.Problem, prefix string, s *steps) judge.Progress {
 	longest := time.Duration(0)
 	for _, t := range p.Tests {
 		for _, toolchain := range m.c.Table.Offered() {
@@ -300,9 +312,9 @@ func (m *Machine) progress(p *problem.Problem, prefix string, step func(Step)) j
 	return func(e judge.Event) {
 		switch e.Stage {
 		case judge.Compiling:
-			step(Step{Doing: prefix + "compiling", AtMost: m.buildAtMost()})
+			s.begin(Step{Doing: prefix + "compiling", AtMost: m.buildAtMost()})
 		case judge.Testing:
-			step(Step{Doing: prefix + "test " + e.Test, Test: e.Test, Number: e.Number, Of: e.Of, AtMost: test})
+			s.begin(Step{Doing: prefix + "test " + e.Test, Test: e.Test, Number: e.Number, Of: e.Of, AtMost: test})
 		}
 	}
 }
@@ -313,45 +325,6 @@ func (m *Machine) buildAtMost() time.Duration { return m.stretched(2*time.Minute
 func (m *Machine) stretched(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * m.c.WallFactor)
 }
-
-// patient says that waiting for the machine is no step that hangs: somebody may judge here by hand (decisions 20).
-type patient struct {
-	judge.Box
-	step func(Step)
-	next Step
-}
-
-// OpenJob waits for the machine.
-func (p patient) OpenJob(ctx context.Context) (judge.Job, error) {
-	p.step(Step{Doing: "waiting for the machine", AtMost: waitForHost})
-	job, err := p.Box.OpenJob(ctx)
-	p.step(p.next)
-	return job, err
-}
-
-// moving is a source whose every byte says that the download goes on.
-type moving struct {
-	Source
-	step func(Step)
-}
-
-// Download passes bytes on and says so, once in a while.
-func (m moving) Download(ctx context.Context, f protocol.Wanted, w io.Writer) (verdict.Bytes, error) {
-	s := Step{Doing: "downloading " + f.What, AtMost: quietDownload}
-	m.step(s)
-	said := time.Now()
-	return m.Source.Download(ctx, f, writing(func(b []byte) (int, error) {
-		if now := time.Now(); now.Sub(said) > aliveEvery {
-			said = now
-			m.step(s)
-		}
-		return w.Write(b)
-	}))
-}
-
-type writing func([]byte) (int, error)
-
-func (w writing) Write(b []byte) (int, error) { return w(b) }
 
 // downloadFailure sorts what went wrong while something was fetched (4.4): the Server is away, it does not want this Runner
 // any more, the file is not what was announced, or this machine could not keep it.

@@ -67,9 +67,12 @@ type box struct {
 	figures func(n int, o *sandbox.RunOutcome)
 	atOnce  int // runs under way, and the most there ever were
 	most    int
+	// busy is how long somebody else judges here before a job is opened, building how long a build takes.
+	busy, building time.Duration
 }
 
 func (b *box) OpenJob(context.Context) (judge.Job, error) {
+	time.Sleep(b.busy)
 	dir, err := os.MkdirTemp(b.dir, "job-")
 	return &boxJob{box: b, dir: dir}, err
 }
@@ -80,6 +83,7 @@ type boxJob struct {
 }
 
 func (j *boxJob) Build(_ context.Context, b sandbox.Build) (sandbox.Built, error) {
+	time.Sleep(j.box.building)
 	j.box.mu.Lock()
 	defer j.box.mu.Unlock()
 	if j.box.fails != nil {
@@ -180,9 +184,11 @@ type shelf struct {
 	mu                          sync.Mutex
 	downloads, unpacked, builds int
 	held                        int
+	// taken is how long somebody else has each package, for the first who wants its tree or its program.
+	taken time.Duration
 }
 
-func (s *shelf) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source) (runner.Package, error) {
+func (s *shelf) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source, waits func(bool)) (runner.Package, error) {
 	dir := filepath.Join(s.dir, string(ref.ID))
 	if _, err := os.Stat(dir); err != nil {
 		var b bytes.Buffer
@@ -196,15 +202,26 @@ func (s *shelf) Hold(ctx context.Context, ref protocol.PackageRef, from runner.S
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held++
-	return shelved{s, dir}, nil
+	return shelved{s, dir, waits}, nil
 }
 
 type shelved struct {
-	s   *shelf
-	dir string
+	s     *shelf
+	dir   string
+	waits func(bool)
+}
+
+// wait waits for whoever has the package.
+func (p shelved) wait() {
+	if p.s.taken > 0 {
+		p.waits(true)
+		time.Sleep(p.s.taken)
+		p.waits(false)
+	}
 }
 
 func (p shelved) Tree(ctx context.Context, unpack func(context.Context, string, string) (int, error)) (string, error) {
+	p.wait()
 	tree := filepath.Join(p.dir, "tree")
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
@@ -215,6 +232,7 @@ func (p shelved) Tree(ctx context.Context, unpack func(context.Context, string, 
 }
 
 func (p shelved) Program(ctx context.Context, program judge.JudgingProgram, build func(context.Context, string) error) (string, error) {
+	p.wait()
 	path := filepath.Join(p.dir, "out", program.Toolchain.Artifact)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

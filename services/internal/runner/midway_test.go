@@ -87,8 +87,8 @@ type vanishing struct {
 	says error // once
 }
 
-func (v *vanishing) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source) (runner.Package, error) {
-	p, err := v.Packages.Hold(ctx, ref, from)
+func (v *vanishing) Hold(ctx context.Context, ref protocol.PackageRef, from runner.Source, waits func(bool)) (runner.Package, error) {
+	p, err := v.Packages.Hold(ctx, ref, from, waits)
 	return vanished{p, v}, err
 }
 
