@@ -51,7 +51,7 @@ func (c *Client) Admit(ctx context.Context, key *identity.Key, r Registration, o
 	c.Forget()
 	var registered Registered
 	for try := 1; ; try++ {
-		err := c.persist(ctx, o, nonceRefused, func() (err error) {
+		err := c.persist(ctx, o, nonceRefused(), func() (err error) {
 			registered, err = c.registerOnce(ctx, key, r)
 			return err
 		})
@@ -82,28 +82,35 @@ func (c *Client) registerOnce(ctx context.Context, key *identity.Key, r Registra
 	return c.Register(ctx, key, r, &challenge)
 }
 
-// remedy says what to do about a failure beyond the general rules: wait in a phase, or give up. Tries counts the
-// attempts so far.
-type remedy func(err error, tries int) (Phase, bool)
+// remedy says what to do about a failure beyond the general rules: wait in a phase, or give up.
+type remedy func(err error) (Phase, bool)
 
-// nonceRefused allows a registration a few fresh challenges.
-func nonceRefused(err error, tries int) (Phase, bool) {
-	return WaitingForServer, nonceCodes[CodeOf(err)] && tries < nonceTries
+// nonceRefused allows a registration a few fresh challenges. Refused nonces are what counts: that a Server was away before says
+// nothing about them.
+func nonceRefused() remedy {
+	refused := 0
+	return func(err error) (Phase, bool) {
+		if !nonceCodes[CodeOf(err)] {
+			return WaitingForServer, false
+		}
+		refused++
+		return WaitingForServer, refused < nonceTries
+	}
 }
 
 // awaitingApproval waits for a decision for as long as it takes.
-func awaitingApproval(err error, _ int) (Phase, bool) {
+func awaitingApproval(err error) (Phase, bool) {
 	return WaitingForApproval, ClassOf(err) == NotApproved
 }
 
 // persist repeats attempt by the rules of 4.7 and 4.2 until it succeeds or fails for good.
 func (c *Client) persist(ctx context.Context, o AdmitOptions, also remedy, attempt func() error) error {
-	for tries := 1; ; tries++ {
+	for {
 		err := attempt()
 		if err == nil {
 			return nil
 		}
-		switch phase, wait := also(err, tries); {
+		switch phase, wait := also(err); {
 		case wait:
 			err = c.sleep(ctx, o, phase, o.Backoff.HowLong(err), err)
 		case ClassOf(err) == Unavailable:

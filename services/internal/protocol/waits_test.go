@@ -220,6 +220,21 @@ func TestANonceThatIsRefusedIsTriedAgainAFewTimes(t *testing.T) {
 	}
 }
 
+// A Server that is away at first has used up none of the attempts that a refused nonce has (10.20): it is the restarted Server, whose
+// nonces are gone, that was away before.
+func TestANonceThatIsRefusedAfterAnOutageIsTriedAgainAsOften(t *testing.T) {
+	for times, want := range map[int]protocol.Class{2: 0, 0: protocol.Refused} {
+		inBubble(t, refserver.Options{ApproveAll: true}, func(t *testing.T, r *rig) {
+			r.fault(t, refserver.Fault{Path: "/runner/register", Kind: refserver.FaultStatus, Status: 503, Times: 3})
+			r.fault(t, refserver.Fault{Path: "/runner/register", Kind: refserver.FaultStatus, Status: 403, Code: "runner.nonce.unknown", Times: times})
+			_, err := r.client.Admit(t.Context(), r.key, registration, protocol.AdmitOptions{})
+			if hits := r.server.Faults()[1].Hits; protocol.ClassOf(err) != want || times == 0 && hits != 3 {
+				t.Errorf("refused %d times: %v after %d refusals", times, err, hits)
+			}
+		})
+	}
+}
+
 func TestARefusalForGoodEndsAnAdmission(t *testing.T) {
 	for _, c := range []struct {
 		path   string
