@@ -129,7 +129,7 @@ func (b *beside) run(outer context.Context, g *going) (JudgeOutcome, error) {
 		switch {
 		case err == nil, errors.Is(err, unix.EPIPE), wasGivenUp(err), mutant.Off(mutant.CutShort): // it left, or the run is over
 		case errors.Is(err, errNobody):
-			b.c.box.log.Warn("a judging program never opened its channel", "container", b.c.name, "channel", input)
+			g.log.Warn("a judging program never opened its channel", "judge", b.c.name, "channel", input)
 		default:
 			// What it got is the beginning of the output at best, and its word on that would be a word on the submission.
 			undelivered = fmt.Errorf("sandbox: carrying the submission's output to its judge: %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,6 +44,7 @@ type Prepared struct {
 
 	nonce  string
 	report *reportReader
+	log    *slog.Logger // whose lines name the test, and the container once there is one
 
 	mu     sync.Mutex
 	going  bool
@@ -57,7 +59,7 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.box.stretched(prepareDeadline))
 	defer cancel()
-	p := &Prepared{job: j, run: r, nonce: nonce.New()}
+	p := &Prepared{job: j, run: r, nonce: nonce.New(), log: j.box.log.With("test", r.Test)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -93,10 +95,12 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 	if err != nil {
 		return nil, err
 	}
+	p.log = p.log.With("container", p.sub.name)
 	if r.Judge != nil {
 		if p.peer, err = p.prepareJudge(ctx, cpuset); err != nil {
 			return nil, err
 		}
+		p.log.Debug("a container for a judging program is made", "judge", p.peer.c.name)
 	}
 	// The report's reader is there before the shim is: a shim that fails early must find somebody to tell.
 	//
@@ -109,8 +113,12 @@ func (j *Job) Prepare(ctx context.Context, r Run) (_ *Prepared, err error) {
 		return nil, err
 	}
 	p.sub.awaitBarrier(ctx)
+	p.log.Debug("a container waits for its run", "lane", r.Lane)
 	return p, nil
 }
+
+// Container is the name of the container that the submission runs in.
+func (p *Prepared) Container() string { return p.sub.name }
 
 // makeChannels makes the channels of the judged container, in a directory that is mounted into no other. They are root's
 // and closed to everybody else: the shim opens them as root, and the submission has them as descriptors only.
@@ -377,7 +385,7 @@ func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
 	said := g.report.join()
 	r.report, r.failure = said.Report, said.Failure
 	if len(bytes.TrimSpace(said.Rest)) > 0 {
-		g.job.box.log.Warn("the report channel carried bytes that are no report", "container", g.sub.name, "bytes", len(said.Rest))
+		g.log.Warn("the report channel carried bytes that are no report", "bytes", len(said.Rest))
 	}
 	o, err := settle(stop, g.sub.code, r)
 	if err != nil {
@@ -392,8 +400,8 @@ func (g *going) outcome(ctx context.Context, stop Stop) (Outcome, error) {
 		}
 	}
 	if o.Report != nil && o.Home != nil && *o.Home-*o.Report > reportGap {
-		g.job.box.log.Warn("the home's processor time is far above the shim's report: either starting a container costs more "+
-			"here than was ever measured, or a report was forged", "container", g.sub.name, "home", *o.Home, "report", *o.Report)
+		g.log.Warn("the home's processor time is far above the shim's report: either starting a container costs more "+
+			"here than was ever measured, or a report was forged", "home", *o.Home, "report", *o.Report)
 	}
 	o.Capped = g.relay.capped
 	return o, nil
