@@ -75,6 +75,8 @@ type fakeRun struct {
 
 func (r fakeRun) Close() error { return nil }
 
+func (r fakeRun) Container() string { return "evalhost_" + r.r.Test }
+
 func (r fakeRun) Go(context.Context) (sandbox.RunOutcome, error) {
 	r.f.mu.Lock()
 	r.f.runs++

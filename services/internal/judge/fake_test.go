@@ -185,6 +185,8 @@ func (r fakeRun) Go(ctx context.Context) (sandbox.RunOutcome, error) {
 	return r.f.run(r.r)
 }
 
+func (r fakeRun) Container() string { return "evalhost_" + r.r.Test }
+
 func (r fakeRun) Close() error {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()

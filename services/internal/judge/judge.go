@@ -36,6 +36,8 @@ type Job interface {
 // Run is a container that waits to be let go.
 type Run interface {
 	Go(ctx context.Context) (sandbox.RunOutcome, error)
+	// Container names it, for the log.
+	Container() string
 	Close() error
 }
 
@@ -76,7 +78,9 @@ type JudgingProgram struct {
 type Failure struct {
 	// Doing says which step failed, such as "judging test 2a".
 	Doing string
-	Err   error
+	// Test is the test that could not be judged, Container where its run failed; empty where there was none.
+	Test, Container string
+	Err             error
 }
 
 func (f *Failure) Error() string { return f.Doing + ": " + f.Err.Error() }

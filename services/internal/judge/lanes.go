@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/evalhost/evalhost/services/internal/problem"
@@ -22,7 +23,7 @@ func (b *Bench) tests(ctx context.Context, job Job, c candidate, progress Progre
 			break
 		}
 		if err := context.Cause(ctx); err != nil {
-			errs[i] = failure(err, "judging test %s", t.Name)
+			errs[i] = atTest(err, t)
 			break
 		}
 		progress(Event{Stage: Testing, Test: t.Name, Number: i + 1, Of: len(census)})
@@ -44,10 +45,31 @@ func (b *Bench) tests(ctx context.Context, job Job, c candidate, progress Progre
 func (b *Bench) judgeTest(ctx context.Context, job Job, c candidate, t problem.Test, lane int) (Tested, error) {
 	tested, err := b.test(ctx, job, c, t, lane)
 	if err != nil {
-		return Tested{}, failure(err, "judging test %s", t.Name)
+		return Tested{}, atTest(err, t)
 	}
 	return tested, nil
 }
+
+// atTest makes a *Failure of the error of a test.
+func atTest(err error, t problem.Test) error {
+	f := &Failure{Doing: "judging test " + t.Name, Test: t.Name, Err: err}
+	var in inContainer
+	if errors.As(err, &in) {
+		f.Container = in.name
+	}
+	return f
+}
+
+// inContainer is the error of a run, and where it ran.
+type inContainer struct {
+	name string
+	err  error
+}
+
+func (i inContainer) Error() string { return i.err.Error() }
+
+// Unwrap returns what lies beneath.
+func (i inContainer) Unwrap() error { return i.err }
 
 // lanes hands out the free lane with the lowest index.
 type lanes struct {

@@ -133,10 +133,14 @@ func (b *Bench) contained(ctx context.Context, job Job, run sandbox.Run) (sandbo
 	defer func() {
 		// What could not be removed is found by the next sweep; the test was judged all the same.
 		if err := prepared.Close(); err != nil {
-			b.Log.Error("something of a run could not be removed", "test", run.Test, "error", err)
+			b.Log.Error("something of a run could not be removed", "test", run.Test, "container", prepared.Container(), "error", err)
 		}
 	}()
-	return prepared.Go(ctx)
+	outcome, err := prepared.Go(ctx)
+	if err != nil {
+		err = inContainer{prepared.Container(), err}
+	}
+	return outcome, err
 }
 
 // output compares what a program writes while it writes it, and keeps a copy where that is wanted.

@@ -53,3 +53,21 @@ func TestWhatIsLoggedMeanwhileNamesTheJob(t *testing.T) {
 		}
 	})
 }
+
+// The line of a failure names the test and the container, so that the journal can be asked for what else it has of them; so does the
+// line about a run that could not be removed.
+func TestAFailureOfATestIsLoggedWithItsTestAndItsContainer(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		c := r.court(func(m *runner.MachineConfig, _ *runner.Options) {
+			b := m.Box.(*box)
+			b.breaks, b.sticks = errMachine, errMachine
+		})
+		r.hand("", zipped(t, adder), "main.c", "c11-gcc", "ADDS", "")
+		time.Sleep(time.Second)
+		for _, line := range []string{"infrastructure failure: there is no verdict", "something of a run could not be removed"} {
+			if !c.said("level=ERROR", line, "test=1a", "container=evalhost_1a", errMachine.Error()) {
+				t.Errorf("%q does not name both", line)
+			}
+		}
+	})
+}

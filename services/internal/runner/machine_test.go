@@ -3,6 +3,7 @@ package runner_test
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -63,6 +64,8 @@ type box struct {
 	runs   int
 	source []byte
 	fails  error // of every step, when it is set
+	breaks error // of every run, when it is set
+	sticks error // of every removal of a run, when it is set
 	// figures changes what the n-th run from 1 is measured with; may be nil.
 	figures func(n int, o *sandbox.RunOutcome)
 	atOnce  int // runs under way, and the most there ever were
@@ -119,11 +122,13 @@ type boxRun struct {
 	r   sandbox.Run
 }
 
-func (r boxRun) Close() error { return nil }
+func (r boxRun) Close() error { return r.box.sticks }
+
+func (r boxRun) Container() string { return "evalhost_" + r.r.Test }
 
 func (r boxRun) Go(ctx context.Context) (sandbox.RunOutcome, error) {
 	r.box.mu.Lock()
-	source, fails := string(r.box.source), r.box.fails
+	source, fails := string(r.box.source), cmp.Or(r.box.fails, r.box.breaks)
 	r.box.runs++
 	n := r.box.runs
 	r.box.atOnce++

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalhost/evalhost/services/internal/judge"
 	"github.com/evalhost/evalhost/services/internal/protocol"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
@@ -190,13 +191,28 @@ func (r *Runner) conclude(ctx context.Context, k *keeper, t task, d delivery, er
 	w.Failure = kindOf(err)
 	r.doubt = r.doubt || w.Failure == BadMachine || w.Failure == BadPackage
 	r.failures++
-	t.log.ErrorContext(ctx, "infrastructure failure: there is no verdict", "kind", w.Failure.String(), "error", err)
+	t.log.ErrorContext(ctx, "infrastructure failure: there is no verdict", append(where(err), "kind", w.Failure.String(), "error", err)...)
 	ending, err := r.deliver(ctx, k, t, t.failed(err))
 	if ending == Reported {
 		return Failed, err
 	}
 	w.Failure = 0
 	return ending, err
+}
+
+// where is the test and the container of a failure, as attributes, where there are such.
+func where(err error) (attrs []any) {
+	var at *judge.Failure
+	if !errors.As(err, &at) {
+		return nil
+	}
+	if at.Test != "" {
+		attrs = append(attrs, "test", at.Test)
+	}
+	if at.Container != "" {
+		attrs = append(attrs, "container", at.Container)
+	}
+	return attrs
 }
 
 // kindOf is the kind of an infrastructure failure. What nobody classified is the machine's.
