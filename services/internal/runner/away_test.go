@@ -477,6 +477,9 @@ func TestALeaseThatIsLostWhileAnAnswerWaitsSilencesIt(t *testing.T) {
 		if n := len(r.calls("/report")); n != 0 || !slices.Equal(p.endings(), []runner.Ending{runner.Lost}) {
 			t.Errorf("%d reports, ended as %v", n, p.endings())
 		}
+		if p.said("the answer is sent without it") {
+			t.Error("an answer was said to be sent, and none was")
+		}
 	})
 }
 

@@ -126,7 +126,7 @@ func (r *Runner) attach(ctx context.Context, t task, a attachment, bound time.Du
 	case protocol.CodeOf(err) == protocol.CodeFileDuplicate:
 		// A job that is handed out again keeps its attempt and the attempt its files (2.5, 2.14); none can be replaced.
 		t.log.WarnContext(ctx, "a file of an earlier delivery stands beside this answer, because it cannot be replaced", "file", a.role, "error", err)
-	case ctx.Err() == nil:
+	case !isLost(ctx): // then there is no answer either
 		t.log.WarnContext(ctx, "a file could not be attached; the answer is sent without it", "file", a.role, "error", err)
 	}
 }

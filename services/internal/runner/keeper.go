@@ -83,3 +83,9 @@ func (k *keeper) lost() error {
 	}
 	return nil
 }
+
+// isLost says whether a work's context ended because its lease was lost.
+func isLost(ctx context.Context) bool {
+	_, lost := context.Cause(ctx).(lostError)
+	return lost
+}

@@ -161,9 +161,14 @@ func TestScenario_a_stop_while_a_file_is_attached(t *testing.T) {
 		if took := p.stops(); took > time.Second {
 			t.Errorf("stopping took %v", took)
 		}
-		// The answer goes without the file rather than not at all.
+		// The answer goes without the files rather than not at all, and that is said of each.
 		if got := r.job(j.ID); got.State != refserver.Completed || len(got.Attachments) != 0 {
 			t.Errorf("the job is %+v", got)
+		}
+		for _, role := range []string{"log", "details"} {
+			if !p.said("level=WARN", "a file could not be attached; the answer is sent without it", "file="+role) {
+				t.Errorf("it was not said that the answer went without its %s", role)
+			}
 		}
 	})
 }
