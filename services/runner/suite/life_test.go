@@ -5,6 +5,7 @@ package suite
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -34,7 +35,9 @@ func TestADaemonJudgesWhatItIsHandedAndContactsNobodyButTheServer(t *testing.T) 
 			t.Errorf("job %d: %d deliveries", i+1, j.Deliveries)
 		}
 		claimed, compiling := p.when("judging job "+j.ID), p.when("judging job "+j.ID+": compiling")
-		t.Logf("submission %d: %v from the claim to the first container", i+1, compiling.Sub(claimed).Round(time.Millisecond))
+		made, started := firstContainer(t, claimed, time.Now())
+		t.Logf("submission %d: from the claim %v to the compilation, %v until its container was made, %v until that ran", i+1,
+			compiling.Sub(claimed).Round(time.Millisecond), made.Sub(claimed).Round(time.Millisecond), started.Sub(claimed).Round(time.Millisecond))
 	}
 	if log := string(s.Attachment(three.ID, "log")); !strings.Contains(log, "nothing") {
 		t.Errorf("the log of a broken program is %q", log)
@@ -89,6 +92,30 @@ func (s *stage) measured() {
 			s.t.Errorf("a row of the measurement: %s", got.Measurement)
 		}
 	}
+}
+
+// firstContainer is when the first container between two moments was made, and when one was first started, by the daemon's own journal.
+func firstContainer(t *testing.T, from, to time.Time) (made, started time.Time) {
+	t.Helper()
+	at := func(moment time.Time) string { return fmt.Sprintf("%d.%09d", moment.Unix(), moment.Nanosecond()) }
+	events := command(t, "docker", "events", "--since", at(from), "--until", at(to), "--filter", "type=container", "--format", "{{.TimeNano}} {{.Action}}")
+	for line := range strings.Lines(events) {
+		var nanoseconds int64
+		var action string
+		if _, err := fmt.Sscan(line, &nanoseconds, &action); err != nil {
+			t.Fatalf("an event of Docker: %q: %v", line, err)
+		}
+		switch moment := time.Unix(0, nanoseconds); {
+		case action == "create" && made.IsZero():
+			made = moment
+		case action == "start" && started.IsZero():
+			started = moment
+		}
+	}
+	if made.Before(from) || started.Before(made) {
+		t.Errorf("after %v a container was made at %v and started at %v:\n%s", from, made, started, events)
+	}
+	return made, started
 }
 
 // called is when a path was first called.
