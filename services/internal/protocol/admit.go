@@ -38,8 +38,12 @@ type AdmitOptions struct {
 	Waiting func(phase Phase, wait time.Duration, after error)
 }
 
+// approvalTries is how often a token is asked for before this Runner registers again. A refusal for want of approval is the same for a
+// Runner that nobody has looked at yet and for one that was revoked (2.4); only a registration tells (2.2).
+const approvalTries = 10
+
 // Admit makes this Runner one that may claim (3.3): it registers, signed when the Server knows the key, waits for
-// approval for as long as that takes, and takes a token. It is done at every start and after a call was answered with
+// approval for as long as that takes, registering again now and then, and takes a token. It is done at every start and after a call was answered with
 // class NeedsHandshake. It waits out an absent, busy or closed Server for ever (4.7) and returns only when admitted,
 // when the context ends (class Stopped), or when the Server refuses for good (Revoked, Refused, …). A refused nonce and
 // a key the Server forgot between two calls are tried again a few times.
@@ -50,7 +54,7 @@ func (c *Client) Admit(ctx context.Context, key *identity.Key, r Registration, o
 	c.session.use(key)
 	c.Forget()
 	var registered Registered
-	for try := 1; ; try++ {
+	for first, forgotten := true, 0; ; first = false {
 		err := c.persist(ctx, o, nonceRefused(), func() (err error) {
 			registered, err = c.registerOnce(ctx, key, r)
 			return err
@@ -58,14 +62,21 @@ func (c *Client) Admit(ctx context.Context, key *identity.Key, r Registration, o
 		if err != nil {
 			return Registered{}, err
 		}
-		o.Backoff.Reset()
-		err = c.persist(ctx, o, awaitingApproval, func() error { return c.handshake(ctx, key) })
-		if err == nil {
+		if first { // a registration while approval is waited for shortens no wait
+			o.Backoff.Reset()
+		}
+		err = c.persist(ctx, o, awaitingApproval(), func() error { return c.handshake(ctx, key) })
+		switch class := ClassOf(err); {
+		case err == nil:
 			o.Backoff.Reset()
 			return registered, nil
-		}
-		if ClassOf(err) != NotFound || try == nonceTries {
+		case class == NotApproved:
+		case class != NotFound:
 			return Registered{}, err
+		default:
+			if forgotten++; forgotten == nonceTries {
+				return Registered{}, err
+			}
 		}
 	}
 }
@@ -98,9 +109,16 @@ func nonceRefused() remedy {
 	}
 }
 
-// awaitingApproval waits for a decision for as long as it takes.
-func awaitingApproval(err error) (Phase, bool) {
-	return WaitingForApproval, ClassOf(err) == NotApproved
+// awaitingApproval waits for a decision, until it is time to register again.
+func awaitingApproval() remedy {
+	asked := 0
+	return func(err error) (Phase, bool) {
+		if ClassOf(err) != NotApproved {
+			return WaitingForApproval, false
+		}
+		asked++
+		return WaitingForApproval, asked < approvalTries
+	}
 }
 
 // persist repeats attempt by the rules of 4.7 and 4.2 until it succeeds or fails for good.

@@ -61,6 +61,22 @@ func TestScenario_approval_after_many_refusals(t *testing.T) {
 	})
 }
 
+// A refusal to admit sounds the same whether nobody has decided yet or somebody has decided against it (2.4): the Runner registers again
+// now and then, and ends once it was revoked. That makes no call more often.
+func TestScenario_revoked_while_waiting_for_approval(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		p := r.newPlay(&evaluator{}).start()
+		time.Sleep(time.Hour)
+		if n := len(r.calls("runner/register")); n < 8 || n > 20 {
+			t.Errorf("registered %d times in an hour of waiting", n)
+		}
+		must(t, r.Revoke(string(p.key.Fingerprint())))
+		if err := p.ends(10 * time.Minute); !errors.Is(err, runner.ErrRevoked) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
 func TestScenario_a_stop_while_waiting_for_approval(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
 		p := r.newPlay(&evaluator{}).start()
