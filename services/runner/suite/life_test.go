@@ -160,6 +160,46 @@ func TestARevokedDaemonCleansUpAndEndsWithStatus78(t *testing.T) {
 	d.proc = nil
 }
 
+// spins takes the processor time that it gets.
+const spins = "int main(void) { volatile int n = 0; for (;;) n = n + 1; }\n"
+
+// A job that is canceled while its program runs ends with the next renewal: the container is removed long before the program's own limit,
+// and nothing is reported.
+func TestACanceledJobEndsItsContainerAndIsNotReported(t *testing.T) {
+	s := newStage(t)
+	files := maps.Clone(sum)
+	files["config.yml"] = strings.Replace(files["config.yml"], "timeMs: 5000", "timeMs: 600000", 1)
+	long, err := s.AddPackage(refserver.Package{Name: "long", Content: bytes.NewReader(zipped(t, files))})
+	must(t, err)
+	d := s.daemon("AJ_Lease__RequestSeconds=60")
+	p := d.run()
+	j, err := s.Submit(refserver.BytesSubmission(long.ID, "main.c", "c11-gcc", []byte(spins)))
+	must(t, err)
+	d.until("judging job " + j.ID + ": test 1a, 1 of 2")
+	containers := func(more ...string) string {
+		return strings.TrimSpace(command(t, "docker", append([]string{"ps", "--quiet", "--filter", "label=algojudge.instance"}, more...)...))
+	}
+	s.eventually("the container runs", func() bool { return containers() != "" })
+	began := time.Now()
+	must(t, s.Cancel(j.ID))
+	s.eventually("the daemon is idle again", func() bool { return strings.Contains(p.text(), "ending=lost") })
+	t.Logf("%v after it was canceled the job was dropped", time.Since(began).Round(time.Millisecond))
+	if left := containers("--all"); left != "" {
+		t.Errorf("of a job that was dropped there are the containers %q", left)
+	}
+	time.Sleep(2 * time.Second) // for a report that comes nevertheless
+	for _, c := range s.Calls(0) {
+		if strings.Contains(c.Path, j.ID+"/report") {
+			t.Errorf("something was reported: %+v", c)
+		}
+	}
+	if took := time.Since(began); took > 2*time.Minute || s.job(j.ID).Result != nil {
+		t.Errorf("it took %v; the result is %+v", took, s.job(j.ID).Result)
+	}
+	s.judged(s.submit(adds), "Accepted", 100)
+	d.stop()
+}
+
 // Two daemons on one machine, each with its key, share a cache: every job is judged once, the package is unpacked once.
 func TestTwoDaemonsOnOneMachineJudgeEveryJobOnce(t *testing.T) {
 	s := newStage(t)
