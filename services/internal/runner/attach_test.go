@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,24 @@ func TestFilesOfADeliveryThatWasGivenBackAreSaidBesideTheNextAnswer(t *testing.T
 		second.stops()
 		if !second.said("level=WARN", stands, "file=log") || !second.said("level=WARN", stands, "file=details") {
 			t.Error("it was not said that the files are an earlier delivery's")
+		}
+	})
+}
+
+// A lease that is lost while an answer waits for the Server is found out by the renewals: the answer is not even sent.
+func TestALeaseThatIsLostWhileAnAnswerWaitsSilencesIt(t *testing.T) {
+	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
+		p := r.run(&evaluator{}, func(o *runner.Options) { o.Lease = 2 * time.Minute })
+		r.fault(refserver.Fault{Method: "POST", Path: "/runner/files", Kind: refserver.FaultStatus, Status: 503})
+		j := r.submit()
+		time.Sleep(10 * time.Second)
+		must(t, r.Cancel(j.ID))
+		time.Sleep(10 * time.Minute)
+		if n := len(r.calls("/report")); n != 0 || !slices.Equal(p.endings(), []runner.Ending{runner.Lost}) {
+			t.Errorf("%d reports, ended as %v", n, p.endings())
+		}
+		if p.said("the answer is sent without it") {
+			t.Error("an answer was said to be sent, and none was")
 		}
 	})
 }

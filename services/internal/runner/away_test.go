@@ -465,24 +465,6 @@ func TestAnOlderServerIsWorkedWith(t *testing.T) {
 	})
 }
 
-// A lease that is lost while an answer waits for the Server is found out by the renewals: the answer is not even sent.
-func TestALeaseThatIsLostWhileAnAnswerWaitsSilencesIt(t *testing.T) {
-	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {
-		p := r.run(&evaluator{}, func(o *runner.Options) { o.Lease = 2 * time.Minute })
-		r.fault(refserver.Fault{Method: "POST", Path: "/runner/files", Kind: refserver.FaultStatus, Status: 503})
-		j := r.submit()
-		time.Sleep(10 * time.Second)
-		must(t, r.Cancel(j.ID))
-		time.Sleep(10 * time.Minute)
-		if n := len(r.calls("/report")); n != 0 || !slices.Equal(p.endings(), []runner.Ending{runner.Lost}) {
-			t.Errorf("%d reports, ended as %v", n, p.endings())
-		}
-		if p.said("the answer is sent without it") {
-			t.Error("an answer was said to be sent, and none was")
-		}
-	})
-}
-
 // A revocation that a download meets is no infrastructure failure: nothing is reported (10.7).
 func TestScenario_revoked_while_downloading(t *testing.T) {
 	inBubble(t, refserver.Options{}, func(t *testing.T, r *rig) {

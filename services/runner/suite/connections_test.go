@@ -18,7 +18,8 @@ import (
 
 // connect is a probe in the kernel on every connect(2): the address family, the port and address of an IPv4 target, the first
 // bytes of an IPv6 one, and the path of a local one. Every stream goes through it, and every datagram of Go's resolver, which connects
-// its sockets. A datagram that is sent without (sendto, sendmsg) is not seen, nor is a child of another name; the daemon has no children.
+// its sockets. A datagram that is sent without (sendto, sendmsg) is not seen, nor is a child of another name; the daemon's only children are the shim, asked for its features, and an empty script of the host
+// check.
 const connect = `p:evalhost/connect __sys_connect family=+u0(%si):u16 port=+u2(%si):u16 v4=+u4(%si):u32 high=+u8(%si):u64 low=+u16(%si):u64 path=+u2(%si):ustring`
 
 // traced is a line of the recording. The path means something for local sockets only; for others it is whatever bytes the
