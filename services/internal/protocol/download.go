@@ -110,7 +110,7 @@ type download struct {
 	total   verdict.Bytes
 	tries   int // requests left beyond the one under way
 	backoff *Backoff
-	broke   bool // the latest attempt failed after its response had begun
+	broke   bool        // the latest attempt failed after its response had begun
 	quiet   *time.Timer // ends the download
 }
 

@@ -199,16 +199,16 @@ func TestWhateverTheFrameOfAnAnswerEveryCallEnds(t *testing.T) {
 func TestWhatIsNoAnswerIsSaidAndNotShown(t *testing.T) {
 	const rest = `AndTheSecretGoesOn`
 	for wire, says := range map[string]string{
-		rest + `"}` + "\r\n\r\n":                                            "malformed HTTP response",
-		"HTTP/1.1 200 OK\r\n" + rest + "\r\n\r\n":                           "malformed MIME header",
-		"HTTP/1.1 200 OK\r\n " + rest + ": x\r\n\r\n":                       "malformed MIME header",
-		"HTTP/1.1 2" + rest + " OK\r\n\r\n":                                 "malformed HTTP status code",
-		rest + " 200 OK\r\n\r\n":                                             "malformed HTTP version",
-		"HTTP/1.1 200 OK\r\nContent-Length: " + rest + "\r\n\r\n":           "bad Content-Length",
-		"HTTP/1.1 302 Found\r\nLocation: http://%" + rest + "\r\n\r\n":      "failed to parse Location header",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + rest + "\r\n\r\n":        "unsupported transfer encoding",
-		strings.Repeat(rest, 1000) + "\r\n\r\n":                              "malformed HTTP response",
-		"HTTP/1.1 200 OK\r\n" + strings.Repeat(rest, 1000) + "\r\n\r\n":     "malformed MIME header",
+		rest + `"}` + "\r\n\r\n":                                                       "malformed HTTP response",
+		"HTTP/1.1 200 OK\r\n" + rest + "\r\n\r\n":                                      "malformed MIME header",
+		"HTTP/1.1 200 OK\r\n " + rest + ": x\r\n\r\n":                                  "malformed MIME header",
+		"HTTP/1.1 2" + rest + " OK\r\n\r\n":                                            "malformed HTTP status code",
+		rest + " 200 OK\r\n\r\n":                                                       "malformed HTTP version",
+		"HTTP/1.1 200 OK\r\nContent-Length: " + rest + "\r\n\r\n":                      "bad Content-Length",
+		"HTTP/1.1 302 Found\r\nLocation: http://%" + rest + "\r\n\r\n":                 "failed to parse Location header",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + rest + "\r\n\r\n":                   "unsupported transfer encoding",
+		strings.Repeat(rest, 1000) + "\r\n\r\n":                                        "malformed HTTP response",
+		"HTTP/1.1 200 OK\r\n" + strings.Repeat(rest, 1000) + "\r\n\r\n":                "malformed MIME header",
 		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: " + rest + "\r\n\r\n": "multiple Content-Length",
 	} {
 		asked := 0
@@ -219,6 +219,7 @@ func TestWhatIsNoAnswerIsSaidAndNotShown(t *testing.T) {
 			}
 			said(wire)(conn, q)
 		}, func(t *testing.T, c *protocol.Client) {
+			protocol.SetToken(c, "a token that is in no word of this")
 			if _, err := c.Health(t.Context()); protocol.ClassOf(err) != protocol.Unreadable {
 				t.Errorf("half a document was read: %v", err)
 			}

@@ -475,7 +475,9 @@ func TestWhatIsLoggedOfARunNamesItsTestAndItsContainer(t *testing.T) {
 		}
 		c.burn(3 * time.Second)
 		return 0
-	})}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug})) })
+	})}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	r := l.plain(&sink{})
 	r.Limits.Time = 10 * time.Second
 	p, err := l.job.Prepare(t.Context(), r)
