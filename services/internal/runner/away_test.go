@@ -371,7 +371,7 @@ func TestALostAnswerToAnAttachmentAttachesItOnce(t *testing.T) {
 		r.fault(refserver.Fault{Path: "/runner/jobs/*/files", Kind: refserver.FaultDropAfter, Times: 2})
 		p := r.run(&evaluator{})
 		j := r.accepted(r.submit().ID, 5*time.Minute)
-		if len(j.Attachments) != 2 || p.said("could not be attached") {
+		if len(j.Attachments) != 2 || p.said("could not be attached") || p.said(stands) {
 			t.Errorf("%+v", j.Attachments)
 		}
 		uploads := slices.DeleteFunc(r.calls("/runner/files"), func(c refserver.Call) bool { return c.Method != "POST" })
