@@ -56,8 +56,10 @@ in
     ];
   };
 
-  # The medium's own module would enter what is in the store in a database of Nix, which this host does not have.
+  # The medium's own module would enter what is in the store in a database of Nix, which this host does not have: before the first
+  # service, or, in newer releases, by one.
   boot.postBootCommands = lib.mkForce "";
+  systemd.services.register-nix-paths.enable = false;
 
   services.evalhost = {
     enable = true;
