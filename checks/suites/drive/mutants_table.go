@@ -62,7 +62,7 @@ var mutations = []mutation{
 	{"mutant.ceiling", "no ceiling on processor time", inSandbox, whenAndWhy, "TestWhatDoesNotEndIsStopped"},
 	{"mutant.window", "no window on progress", inSandbox, whenAndWhy, "TestEachWayOfNotEndingIsEndedByItsOwnDeadline"},
 	{"mutant.absolute-cap", "no cap on elapsed time", inSandbox, whenAndWhy, ""},
-	{"mutant.never-started", "what never started is a verdict", inSandbox, whenAndWhy, ""},
+	{"mutant.never-started", "what never started is a verdict", inSandbox, whenAndWhy, "TestAShimThatHangsBeforeItsProgramIsNoVerdict"},
 	{"mutant.pressure-brake", "the window runs while a neighbour has the processor", inSandbox, whenAndWhy, "TestAProgramWhoseLaneANeighbourStarvesIsNotStoppedForMakingNoProgress"},
 	{"mutant.talking", "bytes that cross are no progress", inSandbox, whenAndWhy, ""},
 	{"mutant.wall-clock", "builds and judges without a clock", inSandbox, whenAndWhy, ""},

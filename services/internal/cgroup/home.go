@@ -100,6 +100,37 @@ func (h *Home) BoxPeak(box string) *verdict.Bytes {
 	return nil
 }
 
+// BoxUntouched says that no program was let go in the container. Either whatever lives there, a shim, has not made the box yet; or
+// nothing is in the box, and nothing in it ever used a microsecond. A program runs its first instruction inside of the box
+// and never leaves it, and a shim keeps the box for as long as it lives: so no program can bring this about. What cannot be
+// read says no.
+func (h *Home) BoxUntouched(box string) bool {
+	var found []string
+	err := filepath.WalkDir(h.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && e.Name() == box && path != h.Dir {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil || len(found) > 1 {
+		return false
+	}
+	populated := func(dir string, want bool) bool {
+		is, err := readFile(dir, "cgroup.events", ParsePopulated)
+		return err == nil && is != nil && *is == want
+	}
+	if len(found) == 0 {
+		// Asked after the box was looked for: with the container a box would be gone.
+		return populated(h.Dir, true)
+	}
+	// The time is asked for last: what had ended by then has used some.
+	if !populated(found[0], false) {
+		return false
+	}
+	used, err := readFile(found[0], "cpu.stat", ParseCPUStat)
+	return err == nil && used != nil && used.Usage == 0
+}
+
 // Processors is the kernel's list of the processors that the home may use, such as "2-5": its own, or where the cpuset
 // controller is not handed down so far that of the nearest cgroup above. Empty when there is none to be read.
 func (h *Home) Processors() string {

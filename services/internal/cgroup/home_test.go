@@ -124,6 +124,46 @@ func TestThePeakOfTheBoxIsFoundUnderEitherRuntime(t *testing.T) {
 	}
 }
 
+func TestABoxIsUntouchedUntilAProgramIsLetGoInIt(t *testing.T) {
+	type files = map[string]string
+	const lives, empty = "populated 1\nfrozen 0\n", "populated 0\nfrozen 0\n"
+	idle, busy := "usage_usec 0\nuser_usec 0\nsystem_usec 0\n", "usage_usec 1\nuser_usec 0\nsystem_usec 1\n"
+	for name, test := range map[string]struct {
+		home, shim, box, other files
+		want                   bool
+	}{
+		"a shim that has not made its cgroups":            {home: files{"cgroup.events": lives}, want: true},
+		"a shim that has not made the box":                {home: files{"cgroup.events": lives}, shim: files{"cpu.stat": busy}, want: true},
+		"a box with no limits yet":                        {home: files{"cgroup.events": lives}, box: files{"cgroup.events": empty, "cpu.stat": idle}, want: true},
+		"a container that has ended":                      {home: files{"cgroup.events": empty}},
+		"a home that does not say whether anything lives": {home: files{}},
+		"a program in the box":                            {home: files{"cgroup.events": lives}, box: files{"cgroup.events": lives, "cpu.stat": busy}},
+		"a program in the box that never ran":             {home: files{"cgroup.events": lives}, box: files{"cgroup.events": lives, "cpu.stat": idle}},
+		"a program that was in the box":                   {home: files{"cgroup.events": lives}, box: files{"cgroup.events": empty, "cpu.stat": busy}},
+		"a box that does not say what it used":            {home: files{"cgroup.events": lives}, box: files{"cgroup.events": empty}},
+		"a box that says nonsense of what it used":        {home: files{"cgroup.events": lives}, box: files{"cgroup.events": empty, "cpu.stat": "usage_usec some\n"}},
+		"a box that does not say whether it is empty":     {home: files{"cgroup.events": lives}, box: files{"cpu.stat": idle}},
+		"two boxes": {home: files{"cgroup.events": lives}, box: files{"cgroup.events": empty, "cpu.stat": idle}, other: files{"cgroup.events": empty, "cpu.stat": idle}},
+	} {
+		for _, container := range []string{"docker-1.scope", "docker-1.scope/container", "0123abcd"} {
+			dir := t.TempDir()
+			write(t, dir, test.home)
+			write(t, filepath.Join(dir, container), files{"cgroup.events": lives, "cpu.stat": busy})
+			for at, content := range map[string]files{"shim": test.shim, "box": test.box, "shim/box": test.other} {
+				if content != nil {
+					write(t, filepath.Join(dir, container, at), content)
+				}
+			}
+			if got := (&Home{Dir: dir}).BoxUntouched("box"); got != test.want {
+				t.Errorf("%s, in %s: untouched %v, want %v", name, container, got, test.want)
+			}
+		}
+	}
+	if (&Home{Dir: filepath.Join(t.TempDir(), "gone")}).BoxUntouched("box") {
+		t.Error("a home that is gone is untouched")
+	}
+}
+
 func TestTheProcessesOfAHomeAreThoseOfItsWholeTree(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"cgroup.procs": ""})

@@ -74,7 +74,9 @@ type contained struct {
 	exited  chan struct{} // closed when the wait is over
 	code    int           // exit code of PID 1, after exited
 	waitErr error         // why code is not known, after exited
-	peak    *verdict.Bytes
+	// These two are of the box, as it was before the container was killed.
+	peak      *verdict.Bytes
+	untouched bool
 }
 
 // contain makes a home and a container in it. make describes the container, given its step.
@@ -204,6 +206,8 @@ func (c *contained) kill(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	// The box goes with the container.
 	c.peak = c.home.BoxPeak(wire.BoxCgroup)
+	// Of an image's own shim it is not known when it makes a box.
+	c.untouched = c.box.cfg.Shim != "" && c.home.BoxUntouched(wire.BoxCgroup)
 	err := c.home.Kill()
 	if err == nil && isClosedWithin(c.exited, killTimeout) {
 		return nil
@@ -228,7 +232,7 @@ func (c *contained) read(ctx context.Context, zero cgroup.Reading) (readings, er
 	if err != nil {
 		return readings{}, err
 	}
-	return readings{zero: zero, end: end, oomFlag: state.OOMKilled, box: c.peak}, nil
+	return readings{zero: zero, end: end, oomFlag: state.OOMKilled, box: c.peak, untouched: c.untouched}, nil
 }
 
 // remove removes the container and its home. What cannot be removed is swept later.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evalhost/evalhost/services/internal/verdict"
+	"github.com/evalhost/evalhost/shim/wire"
 )
 
 // Every way a run can go on for ever, each ended by the deadline that is there for it (spec/sandbox.md 5).
@@ -67,6 +68,15 @@ func TestTheSideThatDoesNotReadIsBlamed(t *testing.T) {
 	if o.Stop != WallClock || o.Judge.Stop != OnItsOwn || o.Judge.ExitCode != 0 {
 		t.Errorf("C32 a submission that does not read: %s; its interactor %s", shown(o.Outcome), shown(o.Judge.Outcome))
 	}
+	// The same after it has closed its output, under a window that is longer than the interactor's clock.
+	silent := g.judgedBy(Interactor, "interact-flood", "close", "sleep", "3600")
+	silent.Limits.Time = 3 * time.Second // a window of 16 s
+	g.box.clock = 14 * time.Second
+	o = g.mustRun(silent)
+	if o.Stop != WallClock || o.Judge.Stop != OnItsOwn || o.Judge.ExitCode != 0 {
+		t.Errorf("C32 a submission that closed its output and does not read: %s; its interactor %s", shown(o.Outcome), shown(o.Judge.Outcome))
+	}
+	g.box.clock = judgeClock
 	g.box.cap = 8 * verdict.MiB
 	chatter := g.judgedBy(Interactor, "interact-mute", "chatter")
 	o = g.mustRun(chatter)
@@ -95,6 +105,32 @@ func TestARunThatNeverStartedIsNoVerdict(t *testing.T) {
 		t.Errorf("a run that never started: %s, want no outcome", shown(o.Outcome))
 	}
 	t.Logf("after %v: %v, %v", time.Since(began).Round(time.Millisecond), o.Stop, err)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A shim that hangs after its first milliseconds has used processor time of the home, and its program has not: here it waits in the
+// opening of a report channel that nobody reads.
+func TestAShimThatHangsBeforeItsProgramIsNoVerdict(t *testing.T) {
+	g := onAHost(t)
+	r := g.actor("exit", "0")
+	r.Limits.Time = 50 * time.Millisecond
+	p, err := g.job.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := makeFIFO(filepath.Join(p.dir, "run", filepath.Base(wire.ReportPath)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := p.Go(t.Context())
+	t.Logf("%s, %v", shown(o.Outcome), err)
+	if err != nil || o.Stop != NeverStarted {
+		t.Errorf("a shim that hangs before its program: %s, %v; want never started", shown(o.Outcome), err)
+	}
+	if o.Home == nil || *o.Home == 0 {
+		t.Error("its home has used nothing, so that this is the case of a run that never started, and shows nothing of its box")
+	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}

@@ -22,8 +22,10 @@ import (
 // nothing but the Runner's copying.
 //
 // Its clock is 30 s from the submission's end, with an outer bound of the submission's absolute cap and 30 s from go: a
-// judge waits for a slow but legal submission, and must not be charged for that (decisions 9). Its end never ends the
-// submission: a verdict that depended on which of the two came first would depend on scheduling (C7).
+// judge waits for a slow but legal submission, and must not be charged for that (decisions 9). The submission's end is for a
+// checker the end of its output or its stop; for an interactor, which waits for it in both directions, the end of its container
+// or its stop. Its own end never ends the submission: a verdict that depended on which of the two came first would depend on
+// scheduling (C7).
 type beside struct {
 	judge Judge
 	c     *contained

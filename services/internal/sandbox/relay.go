@@ -79,6 +79,8 @@ type queue struct {
 	wake   *sync.Cond
 	chunks [][]byte
 	closed bool
+	// lost says that something was thrown away that had been queued before the end.
+	lost bool
 }
 
 func newQueue() *queue {
@@ -115,8 +117,16 @@ func (q *queue) end() {
 func (q *queue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.lost = q.lost || len(q.chunks) > 0
 	q.closed, q.chunks = true, nil
 	q.wake.Broadcast()
+}
+
+// wasLeft says whether the reader left something in the queue, besides what its channel held and the piece that was on its way.
+func (q *queue) wasLeft() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
 }
 
 // pop takes the oldest piece, waiting for one; false at the end.

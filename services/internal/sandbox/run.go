@@ -247,7 +247,7 @@ type going struct {
 	relay    relay
 	relayErr error
 	relayed  chan struct{} // closed when the relay is done, after which relay and relayErr can be read
-	ended    chan struct{} // closed at the submission's end: the end of its output, or its stop
+	ended    chan struct{} // closed at the submission's end, see beside
 	endOnce  sync.Once
 }
 
@@ -311,6 +311,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 		if judgeErr != nil {
 			return RunOutcome{}, judgeErr
 		}
+		judge.Behind = g.peer.queue.wasLeft()
 		result.Judge = &judge
 	}
 	return result, nil
@@ -358,7 +359,11 @@ func (g *going) endNow() { g.endOnce.Do(func() { close(g.ended) }) }
 // carry relays the output from its first byte to its last.
 func (g *going) carry(ctx context.Context, out *inlet) {
 	defer close(g.relayed)
-	defer g.endNow()
+	// To a checker the end of the output is the end of the submission. An interactor may stand in a write to a submission that
+	// closed its output and lives on without reading: its clock begins when that one is gone (C32).
+	if g.peer == nil || g.peer.judge.Kind == Checker {
+		defer g.endNow()
+	}
 	if g.peer != nil {
 		defer g.peer.queue.end()
 	}

@@ -36,7 +36,8 @@ const (
 	Memory
 	// Output: it wrote more than it may.
 	Output
-	// NeverStarted: a deadline came and nothing had ever run (5.1 #4). An infrastructure failure to the caller.
+	// NeverStarted: a deadline came and nothing had ever run (5.1 #4), or nothing but the shim. An infrastructure failure to
+	// the caller.
 	NeverStarted
 	// Overall: the absolute cap on elapsed time (5.1 #3).
 	Overall
@@ -202,4 +203,7 @@ type JudgeOutcome struct {
 	Answer []byte
 	// Stderr is the judging program's standard error, bounded, for the log of a failure.
 	Stderr []byte
+	// Behind says that the judging program ended, or was ended, with more of the submission's output waiting for it than
+	// the channel holds.
+	Behind bool
 }

@@ -24,6 +24,8 @@ type readings struct {
 	failure string
 	// box is the box's memory.peak, read before the container was killed; nil when it was not.
 	box *verdict.Bytes
+	// untouched says that no program had been let go in the box when the container was killed (cgroup.Home.BoxUntouched).
+	untouched bool
 	// oomFlag is the runtime's word.
 	oomFlag bool
 }
@@ -86,6 +88,12 @@ func settle(stop Stop, exit int, r readings) (Outcome, error) {
 	}
 	if memory && (stop == OnItsOwn || !mutant.Off(mutant.MemoryFirst)) {
 		stop = Memory
+	}
+	// The processor time that the deadlines go by is the home's, and what the shim needs before it lets the program go is in it.
+	// A shim that hangs there has used some; whatever a deadline then says, it does not say it of the program.
+	deadline := stop == TimeLimit || stop == WallClock || stop == Overall
+	if deadline && r.untouched && r.report == nil && !mutant.Off(mutant.NeverStarted) {
+		stop = NeverStarted
 	}
 	if stop == OnItsOwn && r.report == nil && !mutant.Off(mutant.ReportOwed) {
 		why := "its shim reported nothing"

@@ -170,6 +170,32 @@ func TestAnExitCodeThatIsNotTheReportedOneIsNoOutcome(t *testing.T) {
 	}
 }
 
+func TestADeadlineSaysNothingOfAProgramThatWasNeverLetGo(t *testing.T) {
+	for stop := OnItsOwn; stop <= Decided; stop++ {
+		r := readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), untouched: true}
+		want := stop
+		if stop == TimeLimit || stop == WallClock || stop == Overall {
+			want = NeverStarted
+		}
+		if o, err := settle(stop, 137, r); stop != OnItsOwn && (err != nil || o.Stop != want) {
+			t.Errorf("%v before the program: %v, %v; want %v", stop, o.Stop, err, want)
+		}
+		r.untouched = false
+		if o, err := settle(stop, 137, r); stop != OnItsOwn && (err != nil || o.Stop != stop) {
+			t.Errorf("%v of a program: %v, %v", stop, o.Stop, err)
+		}
+		// A report is written after the program; and the kernel's word on memory stands.
+		r.untouched, r.report = true, &wire.Report{ExitCode: 137, CPU: ms}
+		if o, err := settle(stop, 137, r); err != nil || o.Stop != stop {
+			t.Errorf("%v with a report: %v, %v", stop, o.Stop, err)
+		}
+		r.report, r.end = nil, reading(ms, 1, 1)
+		if o, err := settle(stop, 137, r); err != nil || o.Stop != Memory {
+			t.Errorf("%v and a memory kill: %v, %v", stop, o.Stop, err)
+		}
+	}
+}
+
 func TestThePeakOfAStoppedRunIsTheBoxesBeforeTheKill(t *testing.T) {
 	o, err := settle(TimeLimit, 137, readings{zero: reading(0, 0, 0), end: reading(ms, 0, 0), box: ptr(5 * verdict.MiB)})
 	if err != nil || *o.Peak != 5*verdict.MiB {
