@@ -57,8 +57,10 @@ func readPercentage(text string) (int, error) {
 }
 
 // shown quotes the beginning of what a program wrote, for the words of a failure.
-func shown(text string) string {
-	const most = 64
+func shown(text string) string { return shownUpTo(64, text) }
+
+// shownUpTo quotes at most so many characters of it.
+func shownUpTo(most int, text string) string {
 	runes := []rune(text)
 	if len(runes) > most {
 		return strconv.Quote(string(runes[:most])) + "…"

@@ -3,6 +3,8 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/evalhost/evalhost/services/internal/compare"
@@ -18,6 +20,8 @@ type ending struct {
 	limit time.Duration
 	// judged says that the package has a judging program; then run.Judge must be there and compared is not looked at.
 	judged bool
+	// talks says that the judging program is an interactor.
+	talks bool
 	// compared is what the built-in comparison came to; nil when it did not come to an end.
 	compared *compare.Result
 }
@@ -53,14 +57,15 @@ func decide(e ending) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
+	drowned := e.drowned(cpu)
 	var said answer
-	if e.judged {
+	if e.judged && !drowned {
 		if said, err = judgeSaid(run.Judge); err != nil {
 			return decision{}, err
 		}
 	}
 	// A refusal outranks the stop, except where the kernel knows a cause of which the judge saw only the shadow.
-	refused := e.judged && !said.accepted && run.Stop != sandbox.WallClock && run.Stop != sandbox.Memory
+	refused := e.judged && !drowned && !said.accepted && run.Stop != sandbox.WallClock && run.Stop != sandbox.Memory
 
 	switch {
 	case run.Stop == sandbox.TimeLimit && !refused:
@@ -79,6 +84,8 @@ func decide(e ending) (decision, error) {
 	// does is chance, and the decision stands.
 	case run.Capped && run.Stop != sandbox.Decided && !refused:
 		return failed(verdict.OutputLimit, noteOutputLimit), nil
+	case drowned: // it is over a limit, so one of the rows above has decided
+		return decision{}, errors.New("the judging program was stopped, and no limit of the submission's was crossed")
 	case run.Stop == sandbox.OnItsOwn && run.ExitCode != 0:
 		return failed(verdict.RuntimeError, noteRuntimeError(run.ExitCode)), nil
 	case refused:
@@ -98,6 +105,26 @@ func decide(e ending) (decision, error) {
 		run.Stop, e.compared.Equal)
 }
 
+// drowned says that an interactor was stopped by its clock or for its memory while it was behind a submission that is over a
+// limit of its own: processor time, memory, or the output cap, none of which a slow interactor can drive it over. It is over that limit
+// whatever the interactor would have said; were this the package's doing, everybody who floods could bring it about (C31;
+// decisions 16). An interactor that had read what there was has itself to blame, and so has one that ended in any other way.
+func (e ending) drowned(cpu time.Duration) bool {
+	run, judge := e.run, e.run.Judge
+	if !e.judged || !e.talks || judge == nil || !judge.Behind || judge.Stop != sandbox.WallClock && judge.Stop != sandbox.Memory {
+		return false
+	}
+	switch run.Stop {
+	case sandbox.TimeLimit, sandbox.Memory:
+		return true
+	case sandbox.OnItsOwn:
+		return run.Capped || report.Millis(cpu) > e.limit.Milliseconds()
+	case sandbox.Decided:
+		return false
+	}
+	return run.Capped
+}
+
 // judgeSaid reads the judging program's answer. Everything but a well-formed answer of a program that ended by itself
 // is a broken package, and outranks whatever stopped the submission.
 func judgeSaid(judge *sandbox.JudgeOutcome) (answer, error) {
@@ -105,7 +132,12 @@ func judgeSaid(judge *sandbox.JudgeOutcome) (answer, error) {
 		return answer{}, errors.New("the judging program was not run")
 	}
 	if judge.Stop != sandbox.OnItsOwn {
-		return answer{}, fmt.Errorf("the judging program was stopped (%s) after %.1f s%s", judge.Stop,
+		why := judge.Stop.String()
+		if judge.Stop == sandbox.WallClock {
+			// An untimed step's clock looks at nothing but itself: it may have spun as well as slept.
+			why = "it did not end within its clock"
+		}
+		return answer{}, fmt.Errorf("the judging program was stopped (%s) after %.1f s%s", why,
 			judge.Wall.Seconds(), itSaid(judge.Stderr))
 	}
 	said, err := readAnswer(judge.ExitCode, judge.Answer)
@@ -115,12 +147,18 @@ func judgeSaid(judge *sandbox.JudgeOutcome) (answer, error) {
 	return said, nil
 }
 
-// itSaid appends the beginning of a program's standard error to the words of a failure; nothing when it said nothing.
+// itSaid appends the end of a program's standard error to the words of a failure, where most programs say what went wrong:
+// a traceback begins with words that are always the same. Nothing when it said nothing.
 func itSaid(stderr []byte) string {
-	if len(stderr) == 0 {
+	said := strings.TrimSpace(strings.ToValidUTF8(string(stderr), "\ufffd"))
+	if said == "" {
 		return ""
 	}
-	return "; on its standard error: " + shown(string(stderr))
+	const most = 200
+	if runes := []rune(said); len(runes) > most {
+		return "; the end of its standard error: …" + strconv.Quote(string(runes[len(runes)-most:]))
+	}
+	return "; on its standard error: " + strconv.Quote(said)
 }
 
 // measured returns the processor time of a run. A run without a reading, or with one that cannot be, was not measured: an

@@ -203,6 +203,95 @@ func TestNothingButACleanEndPasses(t *testing.T) {
 	}
 }
 
+// behind makes the judging program an interactor that was stopped with output of the submission still before it.
+func behind(stop sandbox.Stop) func(*ending) {
+	return func(e *ending) {
+		judgeStops(stop)(e)
+		e.talks, e.run.Judge.Behind = true, true
+	}
+}
+
+// C31: who floods an interactor until its clock or its memory is at an end, and is over a limit that no interactor drives it over, has
+// crossed that limit. Anything less is the interactor's doing.
+func TestAnInteractorThatWasFloodedIsNotBroken(t *testing.T) {
+	limit := failed(verdict.OutputLimit, noteOutputLimit)
+	for name, c := range map[string]struct {
+		end  ending
+		want decision // the zero decision for none
+	}{
+		"stopped for its output":                        {end(sandbox.Output, capped, behind(sandbox.WallClock)), limit},
+		"and the interactor was out of memory":          {end(sandbox.Output, capped, behind(sandbox.Memory)), limit},
+		"ended by itself before anybody noticed":        {end(sandbox.OnItsOwn, capped, behind(sandbox.WallClock)), limit},
+		"crashed after it":                              {end(sandbox.OnItsOwn, exit(139), capped, behind(sandbox.WallClock)), limit},
+		"and was over its time":                         {end(sandbox.TimeLimit, capped, behind(sandbox.WallClock)), failed(verdict.TimeLimit, noteTimeLimit)},
+		"and was killed for its memory":                 {end(sandbox.Memory, capped, behind(sandbox.WallClock)), failed(verdict.MemoryLimit, noteMemoryLimit)},
+		"and ran out of its absolute cap":               {end(sandbox.Overall, capped, behind(sandbox.WallClock)), failed(verdict.TimeLimit, noteOverall)},
+		"an output within the cap":                      {end: end(sandbox.OnItsOwn, behind(sandbox.WallClock))},
+		"over its time, within the cap":                 {end(sandbox.TimeLimit, behind(sandbox.WallClock)), failed(verdict.TimeLimit, noteTimeLimit)},
+		"over its time by the measurement":              {end(sandbox.OnItsOwn, spent(testLimit+time.Millisecond), behind(sandbox.WallClock)), failed(verdict.TimeLimit, noteTimeLimit)},
+		"over its memory, within the cap":               {end(sandbox.Memory, behind(sandbox.Memory)), failed(verdict.MemoryLimit, noteMemoryLimit)},
+		"waiting for its interactor":                    {end: end(sandbox.WallClock, behind(sandbox.WallClock))},
+		"waiting for it with breaks":                    {end: end(sandbox.Overall, behind(sandbox.WallClock))},
+		"exactly its time":                              {end: end(sandbox.OnItsOwn, spent(testLimit), behind(sandbox.WallClock))},
+		"a crash within its limits":                     {end: end(sandbox.OnItsOwn, exit(139), behind(sandbox.WallClock))},
+		"an interactor that had read everything":        {end: end(sandbox.Output, capped, behind(sandbox.WallClock), func(e *ending) { e.run.Judge.Behind = false })},
+		"an interactor that wrote too long an answer":   {end: end(sandbox.Output, capped, behind(sandbox.Output))},
+		"an interactor that never started":              {end: end(sandbox.Output, capped, behind(sandbox.NeverStarted))},
+		"an interactor that crashed":                    {end: end(sandbox.Output, capped, behind(sandbox.OnItsOwn), func(e *ending) { e.run.Judge.ExitCode = 1 })},
+		"an interactor that was not run":                {end: end(sandbox.Output, capped, behind(sandbox.WallClock), func(e *ending) { e.run.Judge = nil })},
+		"a checker":                                     {end: end(sandbox.Output, capped, behind(sandbox.WallClock), func(e *ending) { e.talks = false })},
+		"a run that was not measured":                   {end: end(sandbox.Output, capped, behind(sandbox.WallClock), unmeasured)},
+		"a run that never started":                      {end: end(sandbox.NeverStarted, capped, behind(sandbox.WallClock))},
+		"a run that a comparison stopped, which is not": {end: end(sandbox.Decided, capped, behind(sandbox.WallClock))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decide(c.end)
+			if got != c.want || (err == nil) == (c.want == decision{}) {
+				t.Errorf("decided as %+v, %v; want %+v", got, err, c.want)
+			}
+		})
+	}
+	// Whatever else comes with it, nothing of this passes.
+	for stop := sandbox.Stop(-1); stop <= sandbox.Decided+1; stop++ {
+		for _, judge := range []sandbox.Stop{sandbox.WallClock, sandbox.Memory} {
+			for _, code := range []int{0, 1, 139} {
+				for _, over := range []bool{false, true} {
+					e := end(stop, exit(code), behind(judge))
+					e.run.Capped = over
+					if got, err := decide(e); err == nil && (got.status != verdict.Error || got.reason == verdict.NoReason || got.reason == verdict.WrongAnswer) {
+						t.Errorf("%v with %d, capped %t, an interactor that was stopped (%v): %+v", stop, code, over, judge, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWhatFailedInAJudgingProgramIsSaidAsItWas(t *testing.T) {
+	traceback := "Traceback (most recent call last):\n" + strings.Repeat("  File \"/program/program.py\", line 1, in <module>\n", 20) + "ValueError: no number: 'x'\n"
+	for name, c := range map[string]struct {
+		end         ending
+		says, never string
+	}{
+		"a clock is no lack of progress": {end(sandbox.OnItsOwn, judgeStops(sandbox.WallClock)), "did not end within its clock", "progress"},
+		"memory":                         {end(sandbox.OnItsOwn, judgeStops(sandbox.Memory)), "stopped (memory)", "clock"},
+		"the end of a traceback": {
+			end(sandbox.OnItsOwn, judgeExits(1), func(e *ending) { e.run.Judge.Stderr = []byte(traceback) }), `…"`, "Traceback",
+		},
+		"and its last line": {
+			end(sandbox.OnItsOwn, judgeStops(sandbox.Memory), func(e *ending) { e.run.Judge.Stderr = []byte(traceback) }), `ValueError: no number: 'x'"`, "Traceback",
+		},
+		"all of it where that is short": {
+			end(sandbox.OnItsOwn, judgeExits(1), func(e *ending) { e.run.Judge.Stderr = []byte("\xff no\n") }), "standard error: \"\ufffd no\"", "…",
+		},
+		"silence": {end(sandbox.OnItsOwn, judgeExits(1), func(e *ending) { e.run.Judge.Stderr = []byte("\n") }), "exit code 1", "standard error"},
+	} {
+		if _, err := decide(c.end); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.never) {
+			t.Errorf("%s: %v; want %q in it and %q not", name, err, c.says, c.never)
+		}
+	}
+}
+
 func TestExitCodesOfSignalsAreNamed(t *testing.T) {
 	for code, want := range map[int]string{
 		1: "exit code 1", 3: "exit code 3", 128: "exit code 128", 132: "illegal instruction", 134: "aborted",

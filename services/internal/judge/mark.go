@@ -113,7 +113,7 @@ func (m Marker) read(ctx context.Context, p *problem.Problem, a Answers) (_ *ans
 		switch test, ok := singleAnswer(p, a.FileName); {
 		case !ok:
 			return &answerSheet{}, fmt.Sprintf("%s is not a zip archive, and the problem has %d tests: send an archive with a file "+
-				"for each, such as %s.out\n", shown(a.FileName), len(p.Tests), p.Tests[0].Name), nil
+				"for each, such as %s.out\n", shownUpTo(maxFileName, a.FileName), len(p.Tests), p.Tests[0].Name), nil
 		case info.Size() > int64(problem.AnswerLimits.Entry):
 			return &answerSheet{}, fmt.Sprintf("an answer of %d bytes; the most that is accepted is %s\n", info.Size(), problem.AnswerLimits.Entry), nil
 		default:
@@ -133,7 +133,7 @@ func (m Marker) read(ctx context.Context, p *problem.Problem, a Answers) (_ *ans
 	tree := filepath.Join(dir, "tree")
 	if _, err := problem.Unpack(ctx, a.Path, tree, problem.AnswerLimits); err != nil {
 		if why, ok := refusedAnswers(err, a.Path); ok {
-			return s, fmt.Sprintf("%s: %s\n", shown(a.FileName), why), nil
+			return s, fmt.Sprintf("%s: %s\n", shownUpTo(maxFileName, a.FileName), why), nil
 		}
 		return nil, "", err
 	}

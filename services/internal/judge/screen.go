@@ -11,6 +11,10 @@ import (
 // maxSource is the largest submission that is looked at.
 const maxSource = 8 * verdict.MiB
 
+// maxFileName is how much of a file's name is shown: as much as a file's name has on most file systems. What is objected to is
+// its end.
+const maxFileName = 255
+
 // refusal is a verdict that runs nothing (spec/judging.md 4.2). The zero refusal refuses nothing.
 type refusal struct {
 	// reason is PolicyViolation or CompilationError.
@@ -31,7 +35,7 @@ func (b *Bench) screen(s Submission, toolchain langimages.Toolchain) refusal {
 			toolchain.Label, strings.Join(b.problem.Languages, ", "))}
 	case !toolchain.AcceptsName(s.FileName):
 		return refusal{reason: verdict.CompilationError, log: fmt.Sprintf("%s is not a file name for %s; accepted extensions: %s\n",
-			shown(s.FileName), toolchain.Label, strings.Join(toolchain.Extensions, ", "))}
+			shownUpTo(maxFileName, s.FileName), toolchain.Label, strings.Join(toolchain.Extensions, ", "))}
 	case verdict.Bytes(len(s.Source)) > maxSource:
 		return refusal{reason: verdict.PolicyViolation, log: fmt.Sprintf("the source has %d KiB; the most that is accepted is %d KiB\n",
 			verdict.Bytes(len(s.Source))/verdict.KiB, maxSource/verdict.KiB)}

@@ -65,6 +65,9 @@ int main(int argc, char **argv) {
 			nanosleep(&t, 0);
 		}
 		return end("WRONG\ntoo much\n");
+	case 'k': /* slow for ever */
+		while (fgets(line, sizeof line, stdin)) { struct timespec t = { 0, 10000000 }; nanosleep(&t, 0); }
+		return end("WRONG\ntoo much\n");
 	case 'j': /* two lines for every question */
 		while (fgets(line, sizeof line, stdin)) { asked++; printf("%d\n%d\n", asked, asked); fflush(stdout); }
 		sprintf(line, "%s\n%d questions\n", asked == 100000 ? "WRONG" : "OK", asked);
@@ -116,7 +119,7 @@ int main(void) {
 		return 0;
 	case 'g': return 0;
 	case 'h': return 3;
-	case 'i': for (;;) puts("flood");
+	case 'i': case 'k': for (;;) puts("flood");
 	case 'j': for (i = 0; i < 100000; i++) puts("question"); return 0;
 	}
 	puts("something");
@@ -129,7 +132,7 @@ func TestConversationsEndInAVerdictAndABrokenInteractorInNone(t *testing.T) {
 	g := onAHost(t)
 	b := g.bench(open(t, map[string]string{
 		"config.yml": "type: standard-io@1\nlimits: { timeMs: 1000, memoryBytes: 67108864 }\ninteractor: { source: talk.c, language: c11-gcc }\n" +
-			"groups: [ { group: 1, points: 10, tests: 10 }, { group: 2, points: 10, tests: 7 } ]\n",
+			"groups: [ { group: 1, points: 10, tests: 11 }, { group: 2, points: 10, tests: 7 } ]\n",
 		"talk.c":      talker,
 		"tests/0a.in": "", "tests/0a.out": "", "tests/1a.in": "secret\n", "tests/1a.out": "77\n", "tests/2a.in": "", "tests/2a.out": "",
 	}), 2)
@@ -150,6 +153,12 @@ func TestConversationsEndInAVerdictAndABrokenInteractorInNone(t *testing.T) {
 	t.Run("C31 a flood on a slow interactor", func(t *testing.T) {
 		// Which of the two it is, depends on who is faster: the flood or the hundred slow lines.
 		if r := got["1i"]; r.err != nil || r.Reason != wrong && r.Reason != verdict.OutputLimit && r.Reason != limit {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("C31 a flood on an interactor that is slow for ever", func(t *testing.T) {
+		// The interactor is stopped by its clock, and the flood is over a limit of its own, whichever comes first.
+		if r := got["1k"]; r.err != nil || r.Reason != verdict.OutputLimit && r.Reason != limit {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -234,7 +243,7 @@ func TestABrokenCheckerIsNeverAWrongAnswer(t *testing.T) {
 	})
 	for test, how := range map[string]string{
 		"1b": "exit code 1", "1c": "must be OK or WRONG", "1d": "must be OK or WRONG", "1e": "0 to 100", "1f": "0 to 100", "1g": "must be OK or WRONG",
-		"1h": "must be OK or WRONG", "1i": "exit code 139", "1j": "stopped (memory)", "1k": "stopped (output)", "1l": "stopped (no progress)",
+		"1h": "must be OK or WRONG", "1i": "exit code 139", "1j": "stopped (memory)", "1k": "stopped (output)", "1l": "stopped (it did not end within its clock)",
 	} {
 		t.Run(test+" "+how, func(t *testing.T) {
 			if r := got[test]; r.err == nil || !strings.Contains(r.err.Error(), "the judging program") || !strings.Contains(r.err.Error(), how) {

@@ -106,6 +106,7 @@ func (c candidate) on(t problem.Test, limits sandbox.Limits) sandbox.Run {
 // error means that nothing can be said about the program.
 func (b *Bench) decided(ctx context.Context, job Job, run sandbox.Run, out *output) (decision, sandbox.RunOutcome, error) {
 	e := ending{limit: run.Limits.Time, judged: run.Judge != nil}
+	e.talks = e.judged && run.Judge.Kind == sandbox.Interactor
 	if out != nil {
 		run.Output = out
 	}
