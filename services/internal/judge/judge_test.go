@@ -414,7 +414,9 @@ func TestTheDocumentSaysWhetherACompilerWasAsked(t *testing.T) {
 		{"not built", program, &failed, verdict.Error, "main.c:1: error: what is this\n"},
 		{"another extension", Submission{FileName: "x.py", Toolchain: "c11-gcc"}, nil, verdict.Error, "\"x.py\" is not a file name for C11 (GCC); accepted extensions: .c\n"},
 		{
-			"another extension behind a long name", Submission{FileName: strings.Repeat("n", 252) + ".py", Toolchain: "c11-gcc"}, nil,
+			"another extension behind a long name",
+			Submission{FileName: strings.Repeat("n", 252) + ".py", Toolchain: "c11-gcc"},
+			nil,
 			verdict.Error, "\"" + strings.Repeat("n", 252) + ".py\" is not a file name for C11 (GCC); accepted extensions: .c\n",
 		},
 		{
