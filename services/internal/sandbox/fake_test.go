@@ -386,16 +386,46 @@ func (c counting) Handle(_ context.Context, r slog.Record) error {
 // submission is what a judged program does between its shim's barrier and its shim's report.
 type submission func(ctx context.Context, c *box, stdin, stdout *os.File) (exit int)
 
+// rescue ends an open that waits: somebody comes to the other side for a moment.
+func rescue(path string) {
+	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+		defer f.Close()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// opening opens a channel as a program does, which waits for the other side and is ended there by a kill.
+func opening(ctx context.Context, path string, flag int) (*os.File, error) {
+	opened := make(chan struct{})
+	var rescuing sync.WaitGroup
+	rescuing.Go(func() {
+		select {
+		case <-opened:
+			return
+		case <-ctx.Done():
+		}
+		for {
+			rescue(path)
+			select {
+			case <-opened:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	f, err := os.OpenFile(path, flag, 0)
+	close(opened)
+	rescuing.Wait()
+	if err == nil && ctx.Err() != nil {
+		f.Close()
+		return nil, ctx.Err()
+	}
+	return f, err
+}
+
 // underShim does what the shim does: output, report, input, in that order; then the program; then one report.
 func underShim(do submission) program {
 	return func(ctx context.Context, c *box) int {
-		// A kill ends an open that waits: somebody comes to the other side for a moment.
-		rescue := func(path string) {
-			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-				defer f.Close()
-				time.Sleep(time.Millisecond)
-			}
-		}
 		out, report := c.host(wire.StdoutPath), c.host(c.env(wire.EnvReport))
 		stop := context.AfterFunc(ctx, func() { rescue(out); rescue(report); rescue(c.host(c.spec.Argv[1])) })
 		defer stop()

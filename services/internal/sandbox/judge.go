@@ -121,7 +121,7 @@ func (b *beside) run(outer context.Context, g *going) (JudgeOutcome, error) {
 	} else {
 		input = toJudge
 		var err error
-		if answer, err = readAnswer(filepath.Join(b.dir, verdictOf), b.c); err != nil {
+		if answer, err = readAnswer(ctx, filepath.Join(b.dir, verdictOf), b.c); err != nil {
 			return JudgeOutcome{}, errors.Join(err, b.c.kill(ctx))
 		}
 	}
@@ -140,6 +140,9 @@ func (b *beside) run(outer context.Context, g *going) (JudgeOutcome, error) {
 	})
 
 	stop, err := b.wait(ctx, g.ended)
+	if err != nil {
+		cancel() // it may live on, and nobody asks for its word any more
+	}
 	o := JudgeOutcome{}
 	flooded := false
 	if b.said != nil {
@@ -277,15 +280,15 @@ func wasGivenUp(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// answerReader reads what an interactor writes into its verdict channel, for as long as its container lives: it may open
-// the channel late, and more than once.
+// answerReader reads what an interactor writes into its verdict channel, for as long as its container lives and its context does: it
+// may open the channel late, and more than once.
 type answerReader struct {
 	done    chan struct{}
 	bytes   []byte // these two after done
 	flooded bool
 }
 
-func readAnswer(path string, c *contained) (*answerReader, error) {
+func readAnswer(ctx context.Context, path string, c *contained) (*answerReader, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: opening the channel %s for reading: %w", path, err)
@@ -304,6 +307,8 @@ func readAnswer(path string, c *contained) (*answerReader, error) {
 			select {
 			case <-pause.C:
 			case <-c.exited:
+				gone = true
+			case <-ctx.Done():
 				gone = true
 			}
 		}

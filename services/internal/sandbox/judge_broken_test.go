@@ -95,3 +95,20 @@ func TestAChannelThatBreaksBetweenTheTwoIsNoOutcome(t *testing.T) {
 		})
 	}
 }
+
+// A judge that outlives its killing is waited for only as long as a kill is.
+func TestAnAnswerIsWaitedForOnlyAsLongAsItIsAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), verdictOf)
+	if err := makeFIFO(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answer, err := readAnswer(ctx, path, &contained{ending: newEnding(), exited: make(chan struct{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if !isClosedWithin(answer.done, time.Minute) {
+		t.Error("the answer of a container that lives on is still waited for")
+	}
+}

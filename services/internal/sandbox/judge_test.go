@@ -34,7 +34,7 @@ func checker(do func(ctx context.Context, c *box, path string) int) program {
 
 // reading reads a channel to its end, and is freed by a kill.
 func readingAll(ctx context.Context, path string) []byte {
-	f, err := os.OpenFile(path, os.O_RDONLY, 0)
+	f, err := opening(ctx, path, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}
@@ -197,12 +197,12 @@ func TestTheOutputCapHoldsWithACheckerToo(t *testing.T) {
 // interactor opens its channels in the order its shell does, and its verdict channel at the end.
 func interactor(do func(ctx context.Context, c *box, in *bufio.Reader, out *os.File) (said string, exit int)) program {
 	return func(ctx context.Context, c *box) int {
-		in, err := os.OpenFile(c.host("/answers/to-the-judge"), os.O_RDONLY, 0)
+		in, err := opening(ctx, c.host("/answers/to-the-judge"), os.O_RDONLY)
 		if err != nil {
 			return 98
 		}
 		defer in.Close()
-		out, err := os.OpenFile(c.host("/answers/from-the-judge"), os.O_WRONLY, 0)
+		out, err := opening(ctx, c.host("/answers/from-the-judge"), os.O_WRONLY)
 		if err != nil {
 			return 99
 		}
@@ -210,7 +210,7 @@ func interactor(do func(ctx context.Context, c *box, in *bufio.Reader, out *os.F
 		defer context.AfterFunc(ctx, func() { in.Close(); out.Close() })()
 		said, exit := do(ctx, c, bufio.NewReader(in), out)
 		if said != "" {
-			verdict, err := os.OpenFile(c.host("/answers/verdict"), os.O_WRONLY, 0)
+			verdict, err := opening(ctx, c.host("/answers/verdict"), os.O_WRONLY)
 			if err != nil {
 				return 97
 			}
