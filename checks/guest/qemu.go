@@ -20,7 +20,7 @@ import (
 // The machine. A snapshot is restored only into the very same one, so these are part of its key.
 const (
 	memoryMiB = 3072
-	cpu       = "max,-svm"
+	cpu       = "max,-svm,-la57" // no nested guests; four levels of page tables, as most hosts have, are walked faster than five when emulated
 )
 
 // machine says how one QEMU process is started. Relative paths are relative to its working directory, the instance's.
