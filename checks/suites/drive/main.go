@@ -54,14 +54,12 @@ func (d *drive) run(ctx context.Context, args []string) int {
 	}
 	switch args[0] {
 	case "lint":
-		d.step("lint", func() error { return d.lint(ctx) })
+		d.step("lint", func() error { return d.lint(ctx, nil) })
 	case "quick":
 		d.quick(ctx, true)
 	case "test":
 		d.goal = testGoal
-		d.quick(ctx, false)
-		d.step("flake", func() error { return d.evaluation(ctx) })
-		d.guestSuites(ctx, testVariants, args[1:])
+		d.test(ctx, args[1:])
 	case "suites":
 		flags := flag.NewFlagSet("drive suites", flag.ContinueOnError)
 		on := flags.String("on", strings.Join(testVariants, ","), "the `variants` to run on")

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,13 +19,29 @@ const lintModule = "-modfile=checks/lint/go.mod"
 // quick is lint and what needs no guest. The race detector needs a C compiler.
 func (d *drive) quick(ctx context.Context, short bool) {
 	d.step("tools", func() error { return d.tools(ctx) })
-	d.step("lint", func() error { return d.lint(ctx) })
+	d.step("lint", func() error { return d.lint(ctx, nil) })
 	d.step("unit tests", func() error { return d.unit(ctx, short) })
 }
 
+// aside is put before a command that shall take no processor's time but what nobody else wants.
+var aside = []string{"chrt", "--idle", "0"}
+
+// test is what quick does, and then the suites. Guests that wait leave a fifth of two processors idle, and nothing after lint needs what it says: so it runs
+// beside them.
+func (d *drive) test(ctx context.Context, names []string) {
+	d.step("tools", func() error { return d.tools(ctx) })
+	d.step("unit tests", func() error { return d.unit(ctx, false) })
+	d.step("flake", func() error { return d.evaluation(ctx) })
+	var beside sync.WaitGroup
+	beside.Go(func() { d.step("lint, beside the guests", func() error { return d.lint(ctx, aside) }) })
+	defer beside.Wait()
+	d.guestSuites(ctx, testVariants, names)
+}
+
 // lint checks formatting and runs the analysers over every build of the tree: the release, the guest suites, and what can be
-// switched off. The last differs from the release in a few packages, and only those are looked at once more.
-func (d *drive) lint(ctx context.Context) error {
+// switched off. The last differs from the release in a few packages, and only those are looked at once more. The words of before are put
+// before each analyser's command.
+func (d *drive) lint(ctx context.Context, before []string) error {
 	files, err := d.output(ctx, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go")
 	if err != nil {
 		return err
@@ -51,9 +68,10 @@ func (d *drive) lint(ctx context.Context) error {
 		tags     string
 		packages []string
 	}{{"", []string{"./..."}}, {"guest", []string{"./..."}}, {"mutants", switchable}} {
-		errs = append(errs,
-			d.command(ctx, nil, "go", slices.Concat([]string{"vet", "-tags", build.tags}, build.packages)...),
-			d.command(ctx, nil, "go", slices.Concat([]string{"tool", lintModule, "staticcheck", "-tags", build.tags}, build.packages)...))
+		for _, analyser := range [][]string{{"vet"}, {"tool", lintModule, "staticcheck"}} {
+			argv := slices.Concat(before, []string{"go"}, analyser, []string{"-tags", build.tags}, build.packages)
+			errs = append(errs, d.command(ctx, nil, argv[0], argv[1:]...))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -87,12 +87,14 @@ func (d *drive) needTools(ctx context.Context) error {
 // buildBinaries builds what is shipped, and what looks at a guest before and after.
 func (d *drive) buildBinaries(ctx context.Context, dir string) error {
 	static := []string{"CGO_ENABLED=0"}
-	return errors.Join(
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost"), "./services/evalhost"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "evalhost-runner"), "./services/runner"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, "refserver"), "./services/refserver"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "aj-shim"), "./shim"),
-		d.command(ctx, static, "go", "build", "-trimpath", "-o", filepath.Join(dir, lookName), "./services/internal/sandbox/hoststate/look"))
+	var errs []error
+	for name, pkg := range map[string]string{
+		"evalhost": "./services/evalhost", "evalhost-runner": "./services/runner", "refserver": "./services/refserver", "aj-shim": "./shim",
+		lookName: "./services/internal/sandbox/hoststate/look",
+	} {
+		errs = append(errs, d.command(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name), pkg))
+	}
+	return errors.Join(errs...)
 }
 
 // productHere runs the command on this machine, without the settings of the checks, which it does not know.

@@ -221,7 +221,7 @@ func (d *drive) compileSuites(ctx context.Context, dir string, wanted []suite) e
 			continue
 		}
 		out := filepath.Join(dir, "suites", s.name+".test")
-		errs = append(errs, d.command(ctx, []string{"CGO_ENABLED=0"}, "go", "test", "-c", "-trimpath", "-tags", "guest", "-o", out, "./"+s.pkg))
+		errs = append(errs, d.command(ctx, []string{"CGO_ENABLED=0"}, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-tags", "guest", "-o", out, "./"+s.pkg))
 		programs := filepath.Join(dir, "programs", s.name)
 		if err := os.MkdirAll(programs, 0o755); err != nil {
 			return err
