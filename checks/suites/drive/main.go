@@ -78,7 +78,7 @@ func (d *drive) run(ctx context.Context, args []string) int {
 		}
 		d.guestSuites(ctx, strings.Split(*on, ","), flags.Args())
 	case "soak":
-		d.everything = "1"
+		d.everything, d.soak = "1", true
 		d.step("fuzz", func() error { return d.fuzz(ctx) })
 		d.step("guest, every variant", func() error {
 			return d.tests(ctx, "guest", "env", "EVALHOST_GUEST_TESTS=1", "go", "test", "-json", "-count=1", "-timeout", "40m", "-run", "Live", "./checks/guest")
@@ -87,7 +87,6 @@ func (d *drive) run(ctx context.Context, args []string) int {
 			return d.tests(ctx, "many jobs", "env", "EVALHOST_SOAK_JOBS=1000", "go", "test", "-json", "-count=1", "-timeout", "20m", "-v", "-run", "ManyJobs",
 				"./services/internal/runner")
 		})
-		d.soak = true
 		d.guestSuites(ctx, slices.Concat(testVariants, soakVariants), args[1:])
 		d.mutants(ctx, "", nil)
 	case "mutants":
@@ -191,6 +190,7 @@ func (d *drive) step(name string, f func() error) bool {
 // tally begins the tally of one suite.
 func (d *drive) tally(name string) *tally {
 	t := newTally(name)
+	t.aloud = d.soak
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tallies = append(d.tallies, t)

@@ -32,6 +32,8 @@ type tally struct {
 	output                  map[string]*strings.Builder // what an unfinished or failed test printed
 	ended                   map[string]bool             // packages that closed with pass or fail
 	seen                    map[string]bool
+	// aloud prints what every test says when it says it, and not only what a failed one said: a soak's figures are what it is made for.
+	aloud bool
 }
 
 type timed struct {
@@ -60,6 +62,9 @@ func (t *tally) read(r io.Reader, w io.Writer) error {
 		}
 	}
 	if t.passed+t.failed == 0 {
+		for pkg := range t.seen {
+			t.unfinished(pkg, w)
+		}
 		t.fail("(no test passed or failed)", w)
 		return nil
 	}
@@ -76,8 +81,15 @@ func (t *tally) read(r io.Reader, w io.Writer) error {
 func (t *tally) unfinished(pkg string, w io.Writer) {
 	for _, key := range slices.Sorted(maps.Keys(t.output)) {
 		if strings.HasPrefix(key, pkg+".") {
-			fmt.Fprint(w, t.output[key].String())
+			t.say(key, w)
 		}
+	}
+}
+
+// say prints what a test said, unless that was printed already.
+func (t *tally) say(key string, w io.Writer) {
+	if b := t.output[key]; b != nil && !t.aloud {
+		fmt.Fprint(w, b.String())
 	}
 }
 
@@ -98,6 +110,9 @@ func (t *tally) line(line string, w io.Writer) {
 			t.output[key] = b
 		}
 		b.WriteString(e.Output)
+		if t.aloud {
+			fmt.Fprint(w, e.Output)
+		}
 	case "build-output":
 		fmt.Fprint(w, e.Output)
 	case "pass", "fail", "skip":
@@ -111,9 +126,7 @@ func (t *tally) result(e testEvent, key string, w io.Writer) {
 		t.ended[e.Package] = true
 		if e.Action == "fail" {
 			// A package fails with its tests; alone, it crashed, raced or did not build.
-			if b := t.output[key]; b != nil {
-				fmt.Fprint(w, b.String())
-			}
+			t.say(key, w)
 			if !t.failedIn(e.Package) {
 				t.fail(e.Package, w)
 			}
@@ -124,9 +137,7 @@ func (t *tally) result(e testEvent, key string, w io.Writer) {
 	case "pass":
 		t.passed++
 	case "fail":
-		if b := t.output[key]; b != nil {
-			fmt.Fprint(w, b.String())
-		}
+		t.say(key, w)
 		t.fail(e.Package+" "+e.Test, w)
 	case "skip":
 		t.skipped++

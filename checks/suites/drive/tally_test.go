@@ -57,3 +57,33 @@ func TestAPackageThatDiesOrDoesNotBuildIsAFailure(t *testing.T) {
 		})
 	}
 }
+
+func TestInASoakEveryTestIsHeardOnceAndAtOnce(t *testing.T) {
+	for end, aloud := range map[string]bool{"pass": true, "fail": true, "": true, "failed quietly": false} {
+		got, out := newTally("s"), &bytes.Buffer{}
+		got.aloud = aloud
+		got.line(`{"Action":"output","Package":"p","Test":"TestA","Output":"a figure\n"}`, out)
+		if heard := strings.Contains(out.String(), "a figure"); heard != aloud {
+			t.Errorf("%q: heard before its end: %t", end, heard)
+		}
+		switch end {
+		case "":
+			got.unfinished("p", out)
+		case "pass":
+			got.line(`{"Action":"pass","Package":"p","Test":"TestA"}`, out)
+		default:
+			got.line(`{"Action":"fail","Package":"p","Test":"TestA"}`, out)
+		}
+		if n := strings.Count(out.String(), "a figure"); n != 1 {
+			t.Errorf("%q: heard %d times", end, n)
+		}
+	}
+}
+
+func TestWhatTheOnlyTestSaidBeforeItsSuiteWasEndedIsShown(t *testing.T) {
+	if got, out := read(t,
+		`{"Action":"start","Package":"p"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"it hangs here\n"}`); got.failed != 1 || !strings.Contains(out, "it hangs here") {
+		t.Fatalf("failed %d, printed %q", got.failed, out)
+	}
+}
