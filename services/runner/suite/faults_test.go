@@ -32,12 +32,15 @@ var answers = map[string]refserver.Fault{
 	"an answer that is harmed": {Kind: refserver.FaultCorrupt, Bytes: 0},
 }
 
+// afterwards are those that happen to a call when the Server has done what it asks.
+var afterwards = []refserver.FaultKind{refserver.FaultDropAfter, refserver.FaultCut, refserver.FaultTruncate, refserver.FaultCorrupt}
+
 // Each of them is done once to every call of one job, whose package is new, with real containers: the job is judged in the end,
 // once, rightly, and by the same life.
 func TestWhateverIsAnsweredAJobIsJudgedOnceAndRightly(t *testing.T) {
 	soakOnly(t, "a dozen jobs, each with every call of it answered wrongly, take minutes")
 	s := newStage(t)
-	d := s.daemon()
+	d := s.daemon("AJ_Lease__RequestSeconds=60")
 	p := d.run()
 	outcomes := []struct {
 		source, verdict string
@@ -69,6 +72,12 @@ func TestWhateverIsAnsweredAJobIsJudgedOnceAndRightly(t *testing.T) {
 		harm("POST", "/runner/jobs/"+j.ID+"/report")
 		claim := harm("POST", "/runner/jobs/claim")
 		s.eventually(name+": the claim goes wrong", func() bool { return s.hits(claim) > 0 })
+		if slices.Contains(afterwards, answers[name].Kind) {
+			// The Server gave the job away and nobody knows of it: the lease brings it back.
+			s.eventually(name+": the job is given away", func() bool { return s.job(j.ID).Deliveries > 0 })
+			s.Advance(2 * time.Minute)
+			s.Sweep()
+		}
 		harm("POST", "/runner/files")
 		harm("POST", "/runner/auth/challenge")
 		harm("POST", "/runner/auth/token")
@@ -124,8 +133,8 @@ func TestALeaseThatIsLostDuringATestCostsNoJobAndNoSecondReport(t *testing.T) {
 	}
 	got := s.judged(j, "Accepted", 100)
 	s.once(got)
-	if got.Deliveries != 2 || p.hasEnded() || !strings.Contains(p.text(), "ending=lost") {
-		t.Errorf("%d deliveries, ended %v:\n%s", got.Deliveries, p.hasEnded(), tail(p.text()))
+	if got.Deliveries+got.Refunds != 2 || p.hasEnded() || !strings.Contains(p.text(), "ending=lost") {
+		t.Errorf("%d deliveries, %d refunds, ended %v:\n%s", got.Deliveries, got.Refunds, p.hasEnded(), tail(p.text()))
 	}
 	d.stop()
 }
