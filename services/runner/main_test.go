@@ -56,15 +56,27 @@ func TestTheCommandLine(t *testing.T) {
 	}
 }
 
-// A daemon that cannot even begin says why, and a restart may help; one that must not begin is not restarted.
-func TestADaemonThatCannotBeginSaysWhy(t *testing.T) {
-	dir := t.TempDir()
-	env := append([]string{"AJ_Runner__KeyPath=" + dir + "/identity.key", "AJ_Cache__Path=" + dir + "/cache", "AJ_Work__Path=" + dir + "/work"}, enough...)
-	status, _, stderr := ran(t, append([]string{"AJ_Runner__TestsAtOnce=1000"}, env...))
+// within is a configuration whose every path is below dir.
+func within(dir string) []string {
+	return append([]string{"AJ_Runner__KeyPath=" + dir + "/identity.key", "AJ_Cache__Path=" + dir + "/cache", "AJ_Work__Path=" + dir + "/work"}, enough...)
+}
+
+func TestADaemonWithMoreLanesThanItsMachineHasCoresIsNotStartedAgain(t *testing.T) {
+	const tree = "/sys/devices/system/cpu"
+	if _, err := os.Stat(tree); err != nil {
+		t.Skipf("NOT ASKED: this machine does not say what cores it has: %v", err)
+	}
+	status, _, stderr := ran(t, append([]string{"AJ_Runner__TestsAtOnce=1000"}, within(t.TempDir())...))
 	if status != exitHopeless || !strings.Contains(stderr, "AJ_Runner__TestsAtOnce is 1000") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
-	status, _, stderr = ran(t, append([]string{"DOCKER_HOST=unix://" + dir + "/nothing.sock"}, env...))
+}
+
+// A daemon that cannot even begin says why, and a restart may help; one that must not begin is not restarted.
+func TestADaemonThatCannotBeginSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	env := within(dir)
+	status, _, stderr := ran(t, append([]string{"DOCKER_HOST=unix://" + dir + "/nothing.sock"}, env...))
 	if status != exitFailed || !strings.Contains(stderr, "this machine is not fit to judge") || !strings.Contains(stderr, "docker.reachable") {
 		t.Errorf("status %d: %s", status, stderr)
 	}

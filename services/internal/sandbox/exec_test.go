@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,11 +101,17 @@ func TestAProgramThatEndsWithTheCodesOfAShellEndedByItself(t *testing.T) {
 }
 
 func TestAProgramThatIsNotInItsPlaceAnyMoreIsNoVerdict(t *testing.T) {
+	// Nobody may write to it; who is not root makes it writable first.
+	truncate := func(size int64) func(string) error {
+		return func(path string) error {
+			return errors.Join(os.Chmod(path, 0o755), os.Truncate(path, size), os.Chmod(path, 0o555))
+		}
+	}
 	for name, spoil := range map[string]func(path string) error{
 		"it is gone":            os.Remove,
-		"it is shorter":         func(path string) error { return os.Truncate(path, 3) },
-		"it is empty":           func(path string) error { return os.Truncate(path, 0) },
-		"it is longer":          func(path string) error { return os.Truncate(path, 100_000) },
+		"it is shorter":         truncate(3),
+		"it is empty":           truncate(0),
+		"it is longer":          truncate(100_000),
 		"it may not be started": func(path string) error { return os.Chmod(path, 0o444) },
 		"it is a link": func(path string) error {
 			if err := os.Rename(path, path+".moved"); err != nil {
