@@ -157,7 +157,7 @@ type ended struct {
 func (f *fakeHost) command(args ...string) ended {
 	var out, errout bytes.Buffer
 	env := []string{"EVALHOST_SCRATCH=" + filepath.Join(f.t.TempDir(), "scratch")}
-	status := conclude(f.t.Context(), dispatch(f.t.Context(), args, stdio{env, &out, &errout, f.open}), &errout)
+	status := runOn(f.t.Context(), args, stdio{env, &out, &errout, f.open})
 	return ended{status, out.String(), errout.String()}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/evalhost/evalhost/examples"
+	"github.com/evalhost/evalhost/services/internal/report"
 )
 
 //go:embed template
@@ -70,7 +71,7 @@ func initPackage(ctx context.Context, args []string, std stdio) error {
 			Files   []string `json:"files"`
 		}{operands[0], *kind, files})
 	}
-	_, err = fmt.Fprintf(std.out, "wrote a package with %d files; to go on:\n  evalhost lint %s\n  evalhost verify %s\n", len(files), operands[0], operands[0])
+	_, err = fmt.Fprintf(std.out, "wrote a package with %d files; to go on:\n  evalhost lint %s\n  evalhost verify %s\n", len(files), report.Printable(operands[0]), report.Printable(operands[0]))
 	return err
 }
 
@@ -111,15 +112,16 @@ func writePackage(ctx context.Context, dir string, from fs.FS) (files []string, 
 		if err != nil {
 			return err
 		}
+		written = append(written, name)
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
 		}
-		written = append(written, name)
 		return root.WriteFile(name, content, 0o644)
 	})
 	if err != nil {
 		for _, name := range written {
-			_ = root.Remove(name)
+			top, _, _ := strings.Cut(name, "/")
+			_ = root.RemoveAll(top) // the directory was empty: all below it is ours
 		}
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func TestBadInputIsOneLineThatNamesItAndLeavesNothingBehind(t *testing.T) {
 			var out, errout bytes.Buffer
 			args := append([]string{"judge", c.pkg, c.source}, c.flags...)
 			env := []string{"EVALHOST_SCRATCH=" + filepath.Join(root, "state", "scratch")}
-			status := conclude(t.Context(), dispatch(t.Context(), args, stdio{env, &out, &errout, f.open}), &errout)
+			status := runOn(t.Context(), args, stdio{env, &out, &errout, f.open})
 			if status != exitUsage || out.Len() > 0 {
 				t.Errorf("status %d, and on standard output %q", status, &out)
 			}

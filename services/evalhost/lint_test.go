@@ -72,7 +72,7 @@ func TestLintSaysSoWhereTheMachineCannotJudge(t *testing.T) {
 			env: []string{"EVALHOST_SCRATCH=" + t.TempDir() + "/scratch"}, out: &out, err: &errout,
 			host: func(context.Context, config.Settings, []string, io.Writer, io.Writer) (*host, error) { return nil, err },
 		}
-		status := conclude(t.Context(), dispatch(t.Context(), append([]string{"lint"}, args...), std), &errout)
+		status := runOn(t.Context(), append([]string{"lint"}, args...), std)
 		return ended{status, out.String(), errout.String()}
 	}
 	r := lint(unfit(errors.New("no cgroups")), dir)

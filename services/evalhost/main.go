@@ -23,6 +23,9 @@ func main() {
 		signal.Stop(signals)
 		cancel(interrupted{received})
 	}()
+	// Unheard, this signal would end the process at its first write to a reader that is gone, with containers and scratch left
+	// behind. Heard, the write is an error like any other; see printed.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 

@@ -1,15 +1,41 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/evalhost/evalhost/langimages"
 	"github.com/evalhost/evalhost/services/internal/judge"
 	"github.com/evalhost/evalhost/services/internal/report"
 	"github.com/evalhost/evalhost/services/internal/verdict"
 )
+
+// printed is standard output. Its first error stays and ends the command: nothing is judged for a reader that is gone, and
+// half a document is no success. A reader that is gone counts as having been asked to stop, as elsewhere.
+type printed struct {
+	w    io.Writer
+	stop context.CancelCauseFunc
+	err  error
+}
+
+func (p *printed) Write(text []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.w.Write(text)
+	if err != nil {
+		p.err = fmt.Errorf("standard output did not take everything: %w", err)
+		if errors.Is(err, syscall.EPIPE) {
+			p.err = interrupted{syscall.SIGPIPE}
+		}
+		p.stop(p.err)
+	}
+	return n, p.err
+}
 
 // writeDocument prints the details document, in one line, and nothing else.
 func writeDocument(w io.Writer, j *judge.Judged) error {

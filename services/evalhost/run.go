@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/evalhost/evalhost/services/internal/config"
 	"github.com/evalhost/evalhost/services/internal/report"
@@ -52,12 +53,29 @@ func commands() []command {
 
 // run runs one subcommand and returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	return conclude(ctx, dispatch(ctx, args, stdio{env, stdout, stderr, openHost}), stderr)
+	return runOn(ctx, args, stdio{env, stdout, stderr, openHost})
+}
+
+// runOn runs one subcommand on a host that may be a fake. Whatever the subcommand makes of its own writes, it succeeds only if
+// all it printed arrived.
+func runOn(ctx context.Context, args []string, std stdio) int {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := &printed{w: std.out, stop: cancel}
+	std.out = out
+	err := dispatch(ctx, args, std)
+	if out.err != nil {
+		err = out.err
+	}
+	return conclude(ctx, err, std.err)
 }
 
 // conclude says what went wrong, in one line, and turns it into the exit status.
 func conclude(ctx context.Context, err error, stderr io.Writer) int {
 	if i, ok := asInterrupted(ctx); ok && err != nil {
+		if i.signal == syscall.SIGPIPE {
+			return exitSignal + int(i.signal) // as quietly as any program whose reader has enough
+		}
 		fmt.Fprintf(stderr, "evalhost: %v; there is no verdict\n", i)
 		return exitSignal + int(i.signal)
 	}

@@ -43,11 +43,14 @@ func readSettings(env []string, executable string) (config.Settings, []config.Wa
 	return s, warnings, err
 }
 
+// maxSettingsRead bounds a file of settings, in bytes: all settings there are take a hundredth of it.
+const maxSettingsRead = 1 << 20
+
 // runnerSettings reads a file of settings as the daemon of this directory would read it, started by its unit.
 func runnerSettings(path string, std stdio) (config.Settings, error) {
-	text, err := os.ReadFile(path)
+	text, err := readRegular("the file of the Runner's settings", path, maxSettingsRead)
 	if err != nil {
-		return config.Settings{}, badUse("the Runner's settings: %v", err)
+		return config.Settings{}, err
 	}
 	entries, err := config.ParseEnvironmentFile(string(text))
 	if err != nil {

@@ -131,8 +131,10 @@ func (v *verified) judge(ctx context.Context, h *host, w *workdir, shown *progre
 	for _, s := range v.Solutions {
 		width = max(width, len(s.name()))
 	}
-	fmt.Fprintf(out, "%s\n  %-*s  %-21s  %-21s  %-24s  %-26s  %8s\n", v.Package, width, "solution", "expected", "actual", "slowest test",
-		"largest test", "took")
+	if _, err := fmt.Fprintf(out, "%s\n  %-*s  %-21s  %-21s  %-24s  %-26s  %8s\n", report.Printable(v.Package), width, "solution", "expected",
+		"actual", "slowest test", "largest test", "took"); err != nil {
+		return err
+	}
 	for i := range v.Solutions {
 		s := &v.Solutions[i]
 		began := time.Now()
@@ -142,7 +144,9 @@ func (v *verified) judge(ctx context.Context, h *host, w *workdir, shown *progre
 		}
 		s.fill(v.problem, judged, time.Since(began))
 		shown.clear()
-		fmt.Fprintf(out, "  %-*s  %s\n", width, s.name(), s.line())
+		if _, err := fmt.Fprintf(out, "  %-*s  %s\n", width, s.name(), s.line()); err != nil {
+			return err
+		}
 	}
 	v.Limits = suggest(v.problem, v.Solutions)
 	return writeSuggestions(out, v.Limits)

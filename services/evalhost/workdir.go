@@ -104,20 +104,26 @@ const maxSourceRead = problem.MaxSourceBytes
 
 // readSource reads the source a person wants to have judged.
 func readSource(path string) ([]byte, error) {
+	return readRegular("the source", path, int64(maxSourceRead))
+}
+
+// readRegular reads a file that a person named, of at most so many bytes: reading a FIFO might wait for ever, and a device might
+// never end. what says in words what the file is.
+func readRegular(what, path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, badUse("the source cannot be read: %w", err)
+		return nil, badUse("%s cannot be read: %w", what, err)
 	case info.IsDir():
-		return nil, badUse("the source %s is a directory", path)
+		return nil, badUse("%s %s is a directory", what, path)
 	case !info.Mode().IsRegular():
-		return nil, badUse("the source %s is not a regular file", path)
-	case info.Size() > int64(maxSourceRead):
-		return nil, badUse("the source %s has %d bytes; more than %d are not read", path, info.Size(), maxSourceRead)
+		return nil, badUse("%s %s is not a regular file", what, path)
+	case info.Size() > most:
+		return nil, badUse("%s %s has %d bytes; more than %d are not read", what, path, info.Size(), most)
 	}
-	source, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, badUse("the source cannot be read: %w", err)
+		return nil, badUse("%s cannot be read: %w", what, err)
 	}
-	return source, nil
+	return content, nil
 }
