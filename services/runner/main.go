@@ -46,6 +46,9 @@ func main() {
 		signal.Stop(signals) // a second signal ends the process at once
 		cancel()
 	}()
+	// Unheard, this signal would end the process where it writes its log to a journal that went away, with jobs under way; that a
+	// unit has it ignored does not help, Go's runtime takes it back.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
@@ -61,8 +64,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		switch args[0] {
 		case "--check-config", "-check-config":
 			action = func(config.Settings) int {
-				fmt.Fprintln(stdout, "evalhost-runner: the settings are accepted")
-				return exitStopped
+				return said(fmt.Fprintln(stdout, "evalhost-runner: the settings are accepted"))
 			}
 		case "--print-config", "-print-config":
 			action = func(s config.Settings) int {
@@ -73,8 +75,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 				return exitStopped
 			}
 		case "--version", "-version":
-			fmt.Fprintf(stdout, "evalhost-runner %s\n%s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return exitStopped
+			return said(fmt.Fprintf(stdout, "evalhost-runner %s\n%s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 		case "--help", "-help", "-h":
 			usage(stdout, "")
 			fmt.Fprint(stdout, "\nSettings, from the environment:\n\n")
@@ -101,6 +102,14 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return exitHopeless
 	}
 	return action(s)
+}
+
+// said is the exit status after printing what was asked for: only what arrived is a success.
+func said(_ int, err error) int {
+	if err != nil {
+		return exitFailed
+	}
+	return exitStopped
 }
 
 func usage(w io.Writer, wrong string) int {

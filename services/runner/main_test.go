@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -22,6 +23,32 @@ import (
 )
 
 var enough = []string{"AJ_Server__BaseUrl=http://127.0.0.1:1/api/v1"}
+
+// asRunner makes this test binary the program itself.
+const asRunner = "RUN_AS_EVALHOST_RUNNER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRunner) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// The journal may go away while a daemon writes to it: the daemon goes on, and its jobs with it.
+func TestALogThatNobodyReadsAnyMoreEndsNothing(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader.Close()
+	command := exec.CommandContext(t.Context(), os.Args[0], "--nothing") // which is told on standard error
+	command.Env, command.Stderr = append(os.Environ(), asRunner+"=1"), writer
+	var exit *exec.ExitError
+	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+		t.Errorf("%v, want exit status %d", err, exitUsage)
+	}
+}
 
 // ran is how the command ended.
 func ran(t *testing.T, env []string, args ...string) (status int, stdout, stderr string) {
@@ -52,6 +79,20 @@ func TestTheCommandLine(t *testing.T) {
 		status, stdout, stderr := ran(t, c.env, c.args...)
 		if status != c.status || !strings.Contains(stdout+stderr, c.says) {
 			t.Errorf("%v: status %d, %s%s", c.args, status, stdout, stderr)
+		}
+	}
+}
+
+// A script that asks whether settings are accepted must not take a full disk's silence for a yes.
+func TestWhatCannotBePrintedIsNoSuccess(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, arg := range []string{"--check-config", "--print-config", "--version", "--help"} {
+		if status := run(t.Context(), []string{arg}, enough, full, t.Output()); status != exitFailed {
+			t.Errorf("%s: status %d", arg, status)
 		}
 	}
 }
