@@ -36,9 +36,7 @@ func check(ctx context.Context, args []string, std stdio) (err error) {
 	var s config.Settings
 	var keys []string
 	// A file that was asked for and not named, as an unset variable makes it, is refused: the answer would be about other settings.
-	asked := false
-	flags.Visit(func(f *flag.Flag) { asked = asked || f.Name == "env" })
-	if asked {
+	if given(flags, "env") {
 		if s, err = runnerSettings(*env, std); err == nil {
 			keys = s.NeededImages()
 		}

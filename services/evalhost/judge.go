@@ -49,6 +49,10 @@ func judgeOne(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	defer b.work.close()
+	if f.toolchain == "" && given(flags, "toolchain") {
+		// As an unset variable makes it: what was meant is not what the extension suggests.
+		return badUse("--toolchain is empty; `evalhost toolchains` lists what there is")
+	}
 	p, err := b.work.open(ctx, b.operands[0])
 	if err != nil {
 		return err

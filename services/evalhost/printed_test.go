@@ -109,3 +109,14 @@ func TestAnInitThatCannotFinishLeavesTheDirectoryEmpty(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
+
+func TestAMissingTemporaryDirectoryIsToldAsUnfit(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("NOT ASKED: root keeps packages below scratch")
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	r := (&fakeHost{t: t}).command("verify", t.TempDir())
+	if r.status != exitUnfit || !strings.Contains(r.errout, "set TMPDIR") {
+		t.Errorf("status %d, %q", r.status, r.errout)
+	}
+}

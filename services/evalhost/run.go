@@ -157,6 +157,9 @@ func help(args []string, std stdio) error {
 		fmt.Fprint(std.out, helpStatus, helpEnvironment())
 		return nil
 	}
+	if len(args) > 1 {
+		return badUse("help takes at most one command, not %d operands", len(args))
+	}
 	for _, c := range commands() {
 		if c.name == args[0] {
 			fmt.Fprintf(std.out, "usage: evalhost %s\n\n%s.\n\n%s", strings.TrimSpace(c.name+" "+c.operands), capital(c.summary), c.help)
@@ -178,6 +181,12 @@ Exit status:
   4  this machine is not fit to judge: nothing was judged
   128 and the signal's number: asked to stop; no verdict
 `
+
+// given tells whether a flag stands on the command line, be it with an empty value.
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
 
 // arguments reads flags before, between and after the operands, as people type them; "--" ends the flags.
 func arguments(flags *flag.FlagSet, args []string) (operands []string, err error) {

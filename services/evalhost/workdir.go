@@ -35,7 +35,10 @@ type workdir struct {
 func newWorkdir(s config.Settings) (*workdir, error) {
 	if os.Geteuid() != 0 {
 		dir, err := os.MkdirTemp("", "evalhost-")
-		return &workdir{dir: dir, unlock: func() {}}, err
+		if err != nil {
+			return nil, unfit(fmt.Errorf("there is no directory for packages: %w; set TMPDIR to a directory that can be written", err))
+		}
+		return &workdir{dir: dir, unlock: func() {}}, nil
 	}
 	instance := newInstance()
 	unlock, err := sandbox.HoldInstance(sandbox.DefaultLocks, instance)
