@@ -37,6 +37,7 @@ type fakeDaemon struct {
 	slowWait time.Duration
 	loses    bool   // a wait fails when the container has ended: nobody knows its exit code
 	lingers  bool   // homes look populated for ever
+	undying  bool   // a judge outlives every kill but its removal
 	failOn   string // the name of a call that fails
 
 	mu         sync.Mutex
@@ -216,19 +217,22 @@ func (d *fakeDaemon) Inspect(context.Context, string) (engine.State, error) {
 
 func (d *fakeDaemon) Kill(_ context.Context, id string) error {
 	b, err := d.get(id)
+	if err == nil && d.undying && !b.spec.Shim {
+		return errAsked
+	}
 	if err == nil && b.kill != nil {
 		b.kill()
 	}
 	return errors.Join(err, d.fails("kill"))
 }
 
-func (d *fakeDaemon) Remove(ctx context.Context, id string) error {
+func (d *fakeDaemon) Remove(_ context.Context, id string) error {
 	b, err := d.get(id)
 	if err != nil {
 		return nil
 	}
 	if b.ran {
-		_ = d.Kill(ctx, id)
+		b.kill()
 		<-b.exited
 	}
 	d.mu.Lock()

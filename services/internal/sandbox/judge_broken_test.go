@@ -112,3 +112,34 @@ func TestAnAnswerIsWaitedForOnlyAsLongAsItIsAskedFor(t *testing.T) {
 		t.Error("the answer of a container that lives on is still waited for")
 	}
 }
+
+// An interactor that outlives its killing keeps its channels open. Who carries its words waits for it no longer than the kill does.
+func TestAnInteractorThatOutlivesItsKillHoldsNoRun(t *testing.T) {
+	l := newLab(t, &fakeDaemon{
+		undying: true,
+		judged:  underShim(says("42\n")),
+		other: interactor(func(ctx context.Context, _ *box, _ *bufio.Reader, _ *os.File) (string, int) {
+			<-ctx.Done()
+			return "", 1
+		}),
+	})
+	l.box.clock = 100 * ms
+	p, err := l.job.Prepare(t.Context(), l.judgedBy(Interactor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if o, err := p.Go(t.Context()); err == nil {
+			t.Errorf("ended as %v, the judge %+v", o.Stop, o.Judge)
+		}
+	}()
+	if !isClosedWithin(over, 20*time.Second) {
+		t.Error("the run is still waited for")
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	<-over
+}

@@ -257,6 +257,9 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	judging, endJudge := context.WithCancel(ctx)
 	// A run that is given up is killed, and that ends its output. The relay reads until then.
 	relaying, endRelay := context.WithCancel(context.WithoutCancel(ctx))
+	// A judge without a word may live on, with its channel open: its words are waited for no longer than its word is.
+	feeding, endFeed := context.WithCancel(relaying)
+	defer endFeed()
 	var tasks sync.WaitGroup
 	defer func() {
 		endJudge()
@@ -271,6 +274,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 			judge, judgeErr = g.peer.run(judging, g)
 			if judgeErr != nil {
 				g.sub.ending.fail(judgeErr)
+				endFeed() // after the run has failed: the submission sees the end of its input
 			}
 		})
 	}
@@ -288,7 +292,7 @@ func (g *going) run(ctx context.Context) (RunOutcome, error) {
 	g.relay = relay{limit: g.job.box.cap, target: g.target(), enough: g.enough, moved: &g.moved}
 	tasks.Go(func() { g.carry(relaying, out) })
 	if g.peer != nil && g.peer.judge.Kind == Interactor {
-		tasks.Go(func() { g.peer.feed(relaying, g) })
+		tasks.Go(func() { g.peer.feed(feeding, g) })
 	}
 
 	watching := &watch{Deadlines: deadlines}
